@@ -56,7 +56,7 @@ def known(network: Network, at: str, of: str) -> list[tuple[int, int]]:
 
 def told(network: Network, at: str, to: str) -> list[tuple[int, int]]:
     """The ranges that a broker has told another."""
-    found: list[tuple[int, int]] = rules(network, at)._links[to].ranges().pairs()
+    found: list[tuple[int, int]] = rules(network, at)._told_ranges(to).pairs()
     return found
 
 
@@ -236,7 +236,7 @@ def test_ranges_that_make_no_sense_are_refused_and_change_nothing(in_ranges: Opt
                 broker.receive(kind(number, space, ranges), b)
             assert "broker 'b'" in str(refused.value)
     policy: Any = broker._router.policy
-    assert policy._asked["b"].ranges().pairs() == [(3, 9)] == policy._links["c"].ranges().pairs()
+    assert policy._asked["b"].ranges().pairs() == [(3, 9)] == policy._told_ranges("c").pairs()
     repeated = [(WantRanges(4, SPACE.number, ((3, 9),)), b), (UnwantRanges(5, SPACE.number, ((20, 30),)), b)]
     assert not [m for party, m in broker.receive_many(repeated) if party.name == "c"]
 
@@ -383,8 +383,8 @@ def test_ranges_of_the_whole_line_fit_messages() -> None:
     network = Network([("a", "b")], "merging", {"space": space, "most": 4})
     policy = rules(network, "a")
     first = np.arange(0, 50_000, dtype=np.int64) * 5 + (policy._grid.last - 300_000)
-    said = policy._links["b"].change(Ranges(first, first), Ranges(first[:0], first[:0]))
-    assert len(said[0].first) == 50_000
+    policy._local["b"].take_in(Ranges(first, first))
+    assert len(policy.told("b")) > 2 and sum(len(one.ranges) for one in policy.told("b")) == 50_000
     for a, b in (("a", "b"),):
         network.cut(a, b)
         network.connect(a, b)

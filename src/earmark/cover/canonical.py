@@ -39,6 +39,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -183,15 +184,40 @@ def _snaps(schema: Schema) -> dict[int, I64]:
     return {number: starts for number, starts in found.items() if starts is not None}
 
 
+_known_starts: WeakKeyDictionary[StringKeys, tuple[int, I64 | None]] = WeakKeyDictionary()
+"""By dictionary: how many constants it had when its cells were last looked at, and what came of it."""
+
+
 def _cell_starts(strings: StringKeys, cells: Cells) -> I64 | None:
-    """The first key of every cell that some value falls into; None when that is every cell."""
-    constants, keys = strings.items()
-    points, gaps = cells(constants)
-    if all(points) and all(gaps):
-        return None
-    pairs = np.stack([keys, keys + 1], axis=1)
-    starts: I64 = pairs[np.stack([points, gaps], axis=1)]
+    """The first key of every cell that some value falls into; None when that is every cell.
+
+    A dictionary only grows. Where each cell had values, only those around new constants are looked at.
+    """
+    count = len(strings)
+    before, starts = _known_starts.get(strings, (0, None))
+    if before == count:
+        return starts
+    if not before or starts is not None or cells is not _text_cells or not _have_values(strings, before):
+        constants, keys = strings.items()
+        points, gaps = cells(constants)
+        pairs = np.stack([keys, keys + 1], axis=1)
+        starts = None if all(points) and all(gaps) else pairs[np.stack([points, gaps], axis=1)]
+    _known_starts[strings] = count, starts
     return starts
+
+
+def _have_values(strings: StringKeys, before: int) -> bool:
+    """Whether some string falls into each cell that is at a constant, or next to one, beyond the first `before`."""
+    new, _ = strings.since(before)
+    constants = strings.constants()
+    for constant in new:
+        place = bisect_right(constants, constant) - 1
+        points, gaps = _text_cells(constants[max(place - 1, 0) : place + 2])
+        if place + 2 < len(constants):
+            gaps.pop()  # above the last of these three, of which more is known
+        if not (all(points) and all(gaps)):
+            return False
+    return True
 
 
 def _text_cells(constants: list[bytes]) -> tuple[list[bool], list[bool]]:

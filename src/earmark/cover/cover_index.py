@@ -41,12 +41,12 @@ from earmark.engine import updates
 from earmark.engine.version import IndexedSegment, Version
 from earmark.errors import SubscriptionError, require
 from earmark.flat.arrays import I32
-from earmark.keys.schema import Schema
+from earmark.keys.schema import LIFE, Schema
 from earmark.language.predicate import Condition
 from earmark.language.words import counted
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.builder import Prepared, prepare
-from earmark.segment.forms import reader_of
+from earmark.segment.forms import reader_of, subscription_at
 from earmark.segment.ids import Id, Ids, Lookups, checked_id
 from earmark.segment.segment import Segment
 from earmark.segment.shared import prepare_shared
@@ -54,6 +54,8 @@ from earmark.segment.shared import prepare_shared
 _TOP = 2**63
 FEW = 64
 """Removed rows that do not cause the rows to be made again."""
+MOST_UNUSED = 1 << 12
+"""Attributes and constants that may be left over from removed subscriptions, beside as many as were in use."""
 
 
 def version_of(source: Any, attributes: Mapping[str, str] | None = None, zone: str = "UTC") -> Version:
@@ -81,6 +83,8 @@ class CoverIndex:
         self.index = index
         self.keep_keys = False
         """Whether to refuse conditions that would change the keys of others, for those who have derived from them."""
+        self.renewals = 0
+        """How often slots were numbered again."""
         self._build = partial(builder(index), **options)
         self._renew(version_of((), attributes, zone))
 
@@ -96,9 +100,11 @@ class CoverIndex:
 
     def _renew(self, version: Version) -> None:
         """Make the rows and the index again, from a version."""
+        self.renewals += 1
         whole = version.whole
         table = canonized(whole.arrays, whole.schema).table
         self._version, self._is_shared = version, True
+        self._schema_size = _size(version.schema)
         self._rows: Segment = replace(whole, arrays=table, room=None)
         self.members: Members = self._build(table)
 
@@ -168,10 +174,21 @@ class CoverIndex:
         self._own()
         version = self._version.removed(updates.places_of(self._version, ids))
         if len(self._rows) > 2 * len(self) + FEW or not self._keeps_meaning(version, slots):
-            self._renew(version)
+            self._renew(self._without_unused(version))
         else:
             self._version = version
             self.members.remove(slots)
+
+    def _without_unused(self, version: Version) -> Version:
+        """The version without attributes and constants that only removed subscriptions had, where these may be many."""
+        schema = version.schema
+        if self.keep_keys or LIFE in schema.by_name or _size(schema) <= 2 * self._schema_size + MOST_UNUSED:
+            return version
+        fresh, whole = Schema(schema.zone_name, strict=schema.strict), version.whole
+        fresh.declare({one.name: str(one.type) for one in schema if one.declared})
+        items = [subscription_at(whole, slot) for slot in range(len(whole))]
+        made = updates.added(Version.empty(fresh), prepare(fresh, items, numbered=False))
+        return replace(made, integer_ids=version.integer_ids)
 
     # --- looking ---------------------------------------------------------------------------------------------
 
@@ -181,7 +198,7 @@ class CoverIndex:
 
     def __iter__(self) -> Iterator[Id]:
         """The ids in order of insertion."""
-        return iter(self._named(self.members.members()))
+        return iter(self.named(self.members.members()))
 
     def __contains__(self, id: object) -> bool:
         try:
@@ -219,7 +236,7 @@ class CoverIndex:
 
     def covering(self, id: Id, k: int | None = None, phase: int = SUBSCRIBE) -> list[Id]:
         """Up to k subscriptions (all without k) that every event of this one matches too, in order of insertion."""
-        return self._named(self.members.covering(self.slot(id), k, phase))
+        return self.named(self.members.covering(self.slot(id), k, phase))
 
     def covering_many(self, ids: Sequence[Id], k: int | None = None) -> list[list[Id]]:
         """`covering` of each of these, in no particular order; at once, where the index answers batches."""
@@ -234,18 +251,18 @@ class CoverIndex:
 
     def covered(self, id: Id, k: int | None = None) -> list[Id]:
         """Up to k subscriptions (all without k) all of whose events match this one, in order of insertion."""
-        return self._named(self.members.covered(self.slot(id), k))
+        return self.named(self.members.covered(self.slot(id), k))
 
     def meeting(self, id: Id) -> list[Id]:
         """Others that may share an event with this one, in order of insertion: all that do are among them."""
-        return [other for other in self._named(self.members.meeting(self.slot(id))) if other != id]
+        return [other for other in self.named(self.members.meeting(self.slot(id))) if other != id]
 
     def mergeable(self, id: Id) -> list[Id]:
         """Others that make one condition with this one that takes what the two take and no more, by insertion.
 
         Either one covers the other, or they differ on one attribute alone (`merge` writes the condition).
         """
-        return self._named(self.members.mergeable(self.slot(id)))
+        return self.named(self.members.mergeable(self.slot(id)))
 
     def covers(self, above: Id, below: Id) -> bool:
         """Whether every event that matches `below` matches `above` too; of equal conditions, the older one covers."""
@@ -262,7 +279,8 @@ class CoverIndex:
     def _by_age(self, slots: I32) -> I32:
         return slots[np.argsort(self.table.sequence[slots], kind="stable")]
 
-    def _named(self, slots: I32) -> list[Id]:
+    def named(self, slots: I32) -> list[Id]:
+        """The ids of slots, in order of insertion."""
         return [self._rows.ids[slot] for slot in self._by_age(slots).tolist()]
 
     def check(self) -> None:
@@ -271,6 +289,11 @@ class CoverIndex:
         self.members.check()
         whole = self._version.whole
         require(list(self) == whole.ids.objects[: len(whole)], "members and subscriptions disagree")
+
+
+def _size(schema: Schema) -> int:
+    """How many attributes and constants a schema has."""
+    return len(schema) + sum(map(len, schema.strings.values()))
 
 
 def subsumed(source: Any, id: Id, work: int = WORK) -> Decision:

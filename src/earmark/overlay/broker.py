@@ -30,7 +30,7 @@ from earmark.overlay.delivery import Client, Clients
 from earmark.overlay.messages import Message, ProtocolError
 from earmark.overlay.neighbour import Asker, NeighbourLink, Party, Stale
 from earmark.overlay.offers import Offers
-from earmark.overlay.policies import LOCAL, Entry, PolicyError, Ranges, policy_of
+from earmark.overlay.policies import LOCAL, Entry, PolicyError, policy_of
 from earmark.overlay.publications import Publications
 from earmark.overlay.routing import Router, Sent
 from earmark.overlay.status import client_status, router_status
@@ -110,8 +110,6 @@ class Broker:
         self._removed: list[Entry] = []
         self._asks: dict[Asker, int] = {}
         """The last number of each who has asked for something since links were told."""
-        self._ranged: dict[str, list[tuple[bool, Ranges]]] = {}
-        """By neighbour, ranges that it wants from now on (True) or no longer, in order."""
         for neighbour in expected:
             self._router.link(neighbour)
 
@@ -302,10 +300,7 @@ class Broker:
             added, self._added = [*self._added.values()], {}
             removed, self._removed = self._removed, []
             self._out += self._router.changed(added, removed)
-        while self._ranged:
-            name, changes = self._ranged.popitem()
-            others = self._others(self._router.links[name])
-            self._out += self._router.heed(self._router.policy.want_ranges(name, others, changes))
+        self._out += self._router.heed(self._router.policy.pass_on())
         for asker, number in self._asks.items():
             self._router.ask(asker, number)
         self._asks.clear()
@@ -351,8 +346,7 @@ class Broker:
         link.stale_offers.add(link.offers.values())
         link.wants, link.offers = {}, {}
         self._flush()
-        said = self._router.policy.restart_ranges(link.name, self._others(link), message.space)
-        self._out += self._router.heed(said)
+        self._out += self._router.heed(self._router.policy.restart_ranges(link.name, message.space))
         if link.is_known:
             self._flush()
             self._out += self._publications.flush_held(link)
@@ -367,7 +361,7 @@ class Broker:
         for offer in gone:
             self._out += self._router.unoffered(offer)
         self._flush()
-        self._out += self._router.heed(self._router.policy.settle_ranges(link.name, self._others(link)))
+        self._out += self._router.heed(self._router.policy.settle_ranges(link.name))
         link.is_known = True
         self._out += self._router.prune(link)
         self._flush()
@@ -408,11 +402,11 @@ class Broker:
     def _ranges(self, link: NeighbourLink, message: m.WantRanges | m.UnwantRanges, wanted: bool) -> None:
         _check_ranges(link.party, message.ranges)
         try:
-            self._router.policy.check_ranges(link.name, message.space, message.ranges)
+            self._router.policy.check_ranges(link.name, wanted, message.space, message.ranges)
         except PolicyError as problem:
             raise _error(link.party, problem.reason) from None
         self._number(link, message.number)
-        self._ranged.setdefault(link.name, []).append((wanted, message.ranges))
+        self._router.policy.want_ranges(link.name, wanted, message.ranges)
 
     def _offer(self, link: NeighbourLink, message: m.Offer) -> None:
         if self._router.offers is None:
@@ -455,9 +449,6 @@ class Broker:
         link.acknowledged = message.number
         if message.number >= link.base:
             link.restarts = 0
-
-    def _others(self, link: NeighbourLink) -> list[str]:
-        return [name for name in self._router.links if name != link.name]
 
     def _check_condition(self, party: Party, condition: str) -> None:
         try:

@@ -76,7 +76,7 @@ class Client(Asker):
         self._shed()
 
     def attach(self, most: int | None = None, most_bytes: int | None = None) -> list[Message]:
-        """It is there: what waited for it, at least one and at most so many and so many bytes.
+        """It is there: what waited for it, at least one notification, at most `most` of them and `most_bytes` bytes.
 
         It stays detached if others wait.
         """

@@ -112,7 +112,7 @@ class Held:
         self.size += sum(size for _, size in rows)
 
     def shorten(self, most: int, most_size: int) -> int:
-        """Drop the oldest until at most so many, and so many bytes, are left; returns how many were dropped."""
+        """Drop the oldest until no more than `most`, in `most_size` bytes, are left; returns how many were dropped."""
         dropped = 0
         while len(self._waiting) > most or self.size > most_size:
             self.size -= self._waiting.popleft()[1]

@@ -65,7 +65,7 @@ class Remote:
         return max(self.link.queued / MOST_QUEUED, self.link.size / MOST_QUEUED_SIZE)
 
     def is_stuck(self, now: float, most: float) -> bool:
-        """Whether its queue has been full, and it has acknowledged nothing though connected, for so many seconds."""
+        """Whether it is connected, its queue is full, and it has acknowledged nothing for more than `most` seconds."""
         progress = self.link.channel, self.link.acknowledged
         if self.connection is None or not self.link.is_open or self.fullness <= FULL or progress != self._progress[0]:
             self._progress = progress, now

@@ -32,7 +32,8 @@ from earmark.overlay.table import MOST_OWNERS, Table
 from earmark.overlay.transitions import State
 
 Sent: TypeAlias = tuple[Party, m.Message]
-
+MOST_ASKED = 4_096
+"""Requests of one client or neighbour that are answered each by itself, while they wait for others to acknowledge."""
 
 _MESSAGES: dict[type, Callable[..., m.Message]] = {
     Tell: m.Want,
@@ -91,7 +92,7 @@ class Router:
             for _, needs in asker.asked:
                 needs.pop(link.name, None)
         self.policy.close(link.name)
-        said = self.policy.settle_ranges(link.name, self.links)
+        said = self.policy.settle_ranges(link.name)
         sent = [*self.changed([], self.entries_of(link)), *self.heed(said)]
         for offer in [*link.offers.values(), *link.stale_offers]:
             sent += self.unoffered(offer)
@@ -256,11 +257,18 @@ class Router:
         _append(asker.asked, number, needs)
         self.waiting[id(asker)] = asker
         if len(asker.asked) >= asker.crowded:
-            waiting, asker.asked = asker.asked, deque()
-            for earlier, needed in waiting:
-                self._is_in_force(needed)
-                _append(asker.asked, earlier, needed)
-            asker.crowded = max(64, 2 * len(asker.asked))
+            self._shorten(asker)
+
+    def _shorten(self, asker: Asker) -> None:
+        """Join requests that wait for the same; if there are still too many, answer every second one with the next."""
+        waiting, asker.asked = asker.asked, deque()
+        for number, needs in waiting:
+            self._is_in_force(needs)
+            _append(asker.asked, number, needs)
+        if len(asker.asked) > MOST_ASKED:
+            first, *others = asker.asked  # the first is kept, so that it need not wait for ever
+            asker.asked = deque([first, *others[(len(others) - 1) % 2 :: 2]])
+        asker.crowded = max(64, 2 * len(asker.asked))
 
     def settle(self) -> list[Sent]:
         """InForce for all who need wait no longer."""

@@ -29,7 +29,8 @@ from earmark.errors import EventError, SubscriptionError
 from earmark.events.mappings import Reject
 from earmark.flat.arrays import F64, I64, Flags
 from earmark.keys.schema import Schema
-from earmark.segment.builder import Subscription
+from earmark.segment.builder import Subscription, prepare
+from earmark.segment.forms import subscription_at
 from earmark.segment.shared import prepare_shared
 
 INDEX = "blocks"
@@ -39,6 +40,8 @@ TAIL_SHARE = 1 / 8
 """and as a share of the indexed ones."""
 
 
+MOST_UNUSED = 1 << 12
+"""Attributes that may be left over from removed conditions, beside as many as are in use."""
 _ANOTHER = "another subscription"
 """Who taught a type, as those are told whose conditions or events contradict it."""
 MOST_OWNERS = 1 << 16
@@ -65,14 +68,19 @@ class Table:
 
     def __init__(self, attributes: Mapping[str, str] | None = None, zone: str = "UTC", scores: bool = False) -> None:
         """Make an empty table; `attributes` declares types. Matches have scores where they are asked for."""
-        schema = Schema(zone)
-        schema.declare(attributes or {})
-        self._version = Version.empty(schema)
+        self._declared, self._zone = attributes or {}, zone
+        self._version = Version.empty(self._new_schema())
+        self._most_names = MOST_UNUSED
         self._build = indexes.builder(INDEX)
         self._ask = Ask(scores=scores)
         self._new: dict[int, str] = {}
         self._gone: list[int] = []
         self.wide: set[int] = set()
+
+    def _new_schema(self) -> Schema:
+        schema = Schema(self._zone)
+        schema.declare(self._declared)
+        return schema
 
     def __len__(self) -> int:
         return self._version.live + len(self._new) - len(self._gone) + len(self.wide)
@@ -90,8 +98,13 @@ class Table:
         except SubscriptionError as problem:
             problem.reason = problem.reason.replace(f"first used so by subscription {number}: ", "first used so by ")
             raise problem.at(id=None) from None
+        if self._version.schema is not before:
+            self._hide_origins()
+
+    def _hide_origins(self) -> None:
+        """Let nobody see whose condition taught a type."""
         schema = self._version.schema
-        for attribute in [] if schema is before else [*schema]:
+        for attribute in [*schema]:
             if not attribute.declared and attribute.origin != _ANOTHER:
                 schema.put(replace(attribute, origin=_ANOTHER))
 
@@ -152,6 +165,16 @@ class Table:
             except SubscriptionError:
                 for number, condition in rows:
                     self._add_or_widen(number, condition)
+        if len(self._version.schema) > self._most_names:
+            self._forget_names()
+
+    def _forget_names(self) -> None:
+        """Bind what lives again, without the attributes that only removed conditions had."""
+        whole, schema = self._version.whole, self._new_schema()
+        rows = [subscription_at(whole, slot) for slot in range(len(whole))]
+        self._version = updates.added(Version.empty(schema), prepare(schema, rows, numbered=False))
+        self._most_names = 2 * len(self._version.schema) + MOST_UNUSED
+        self._hide_origins()
 
     def _add_or_widen(self, number: int, condition: str) -> None:
         try:

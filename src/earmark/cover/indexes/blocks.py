@@ -30,6 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from earmark.cover.canonical import outranks, reports
+from earmark.cover.exact import clauses_meet
 from earmark.cover.indexes.members import COMPARISONS, NODES, SUBSCRIBE, Members, keep_covering
 from earmark.cover.indexes.points import BOTTOM, Scale, code, learned, points_of
 from earmark.errors import require
@@ -149,6 +150,11 @@ class CoverBlocks(Members):
         self._spent[SUBSCRIBE] += spent.sum(axis=0)
         counts, answers = [np.diff(pointers) for pointers, _ in parts], [found for _, found in parts]
         return pointers_of(np.concatenate(counts)), np.concatenate(answers)
+
+    def meeting_batch(self, slots: I32) -> tuple[I64, I32]:
+        """Members that share an event with each slot, each once, in no particular order: (pointers, members)."""
+        searched = CoverSearch(self.table, self._scale, self._groups, self._live, self._tail_slots, self._tail_slots)
+        return meet_many(searched, np.asarray(slots, np.int32))
 
     def _answers(self, chosen: I32, limit: int, counters: I64) -> tuple[I64, I32]:
         start = self.table.clause_start
@@ -451,5 +457,108 @@ def take(searched: CoverSearch, entry: int, slot: int, exact: bool, out: I32, fo
         covers = reports(table, owner, at(groups.entry, entry), slot)
     if covers:
         out[found] = owner
+        found += 1
+    return found
+
+
+# --- who meets whom ----------------------------------------------------------------------------------------------
+
+
+@kernel
+def meet_many(searched: CoverSearch, slots: I32) -> tuple[I64, I32]:
+    """The members that share an event with each slot: (pointers, members).
+
+    Two intervals meet where each begins before the other ends: a point dominates the reverse of the query's.
+    """
+    table, groups, widest = searched.table, searched.groups, 0
+    for group in range(len(groups.hash)):
+        widest = max(widest, at(groups.attr_start, group + 1) - at(groups.attr_start, group))
+    pointers, found = np.zeros(len(slots) + 1, np.int64), 0
+    out, point = np.empty(max(4 * len(slots), 64), np.int32), np.empty(2 * widest, np.int16)
+    asked = np.full(len(table.sequence), -1, np.int32)  # by member, the last question that it answered
+    for i in range(len(slots)):
+        asked[slots[i]] = i
+        for clause in range(at(table.clause_start, slots[i]), at(table.clause_start, slots[i] + 1)):
+            if found + len(searched.tail) > len(out):
+                out = np.concatenate((out, np.empty(len(out) + len(searched.tail), np.int32)))
+            for j in range(len(searched.tail)):
+                other = at(searched.tail, j)
+                for own in range(at(table.clause_start, other), at(table.clause_start, other + 1)):
+                    if asked[other] != i and clauses_meet(table, clause, own):
+                        asked[other], out[found] = i, other
+                        found += 1
+            for group in range(len(groups.hash)):
+                entries = at(groups.entry_start, group + 1) - at(groups.entry_start, group)
+                if found + entries > len(out):
+                    out = np.concatenate((out, np.empty(len(out) + entries, np.int32)))
+                found = meet_group(searched, group, clause, point, i, asked, out, found)
+        pointers[i + 1] = found
+    return pointers, out[:found]
+
+
+@inlined
+def meet_group(
+    searched: CoverSearch, group: int, clause: int, point: I16, question: int, asked: I32, out: I32, found: int
+) -> int:
+    """Append the members in one group that share an event with a clause; there is room for all of them."""
+    groups = searched.groups
+    begin, end = at(groups.entry_start, group), at(groups.entry_start, group + 1)
+    base = at(groups.block_at, group)
+    if base == SCANNED:
+        for i in range(begin, end):
+            found = take_meeting(searched, i, clause, question, asked, out, found)
+        return found
+    columns = fill_reverse(searched, group, clause, point)
+    blocks = (end - begin + int(LANES) - 1) // int(LANES)
+    everything = ~np.uint64(0)
+    for upper in range((blocks + int(LANES) - 1) // int(LANES)):
+        corner = at(groups.corner_at, group) + upper * columns * int(LANES)
+        open_blocks = dominating(groups.corners, corner, columns, point, everything)
+        while open_blocks != np.uint64(0):
+            block = upper * int(LANES) + ctz64(open_blocks)
+            open_blocks &= open_blocks - np.uint64(1)
+            if block >= blocks:
+                break  # padding, where there are no columns to rule it out
+            mask = dominating(groups.coords, base + block * columns * int(LANES), columns, point, everything)
+            while mask != np.uint64(0):
+                i = begin + block * int(LANES) + ctz64(mask)
+                mask &= mask - np.uint64(1)
+                if i < end:
+                    found = take_meeting(searched, i, clause, question, asked, out, found)
+    return found
+
+
+@inlined
+def fill_reverse(searched: CoverSearch, group: int, clause: int, point: I16) -> int:
+    """Write the point that those of a group dominate which meet a clause, −r and l; returns how many columns it has.
+
+    Where the clause asks for nothing, or takes NULL, everything dominates it.
+    """
+    table, groups, scale = searched.table, searched.groups, searched.scale
+    position, last = at(table.constraint_start, clause), at(table.constraint_start, clause + 1)
+    columns = 0
+    for i in range(at(groups.attr_start, group), at(groups.attr_start, group + 1)):
+        attr = at(groups.attr, i)
+        point[columns], point[columns + 1] = int(BOTTOM), int(BOTTOM)
+        while position < last and at(table.attr, position) < attr:
+            position += 1
+        if position < last and at(table.attr, position) == attr and at(table.accepts_null, position) == 0:
+            axis = int(at(scale.axis_of, attr))
+            lowest, highest = at(table.interval_start, position), at(table.interval_start, position + 1) - 1
+            point[columns] = -code(scale, axis, at(table.hi, highest))
+            point[columns + 1] = code(scale, axis, at(table.lo, lowest))
+        columns += 2
+    return columns
+
+
+@inlined
+def take_meeting(
+    searched: CoverSearch, entry: int, clause: int, question: int, asked: I32, out: I32, found: int
+) -> int:
+    """Append the owner of an entry if it is a member, shares an event with a clause, and was not found before."""
+    owner = at(searched.groups.owner, entry)
+    is_live = (searched.live[owner >> 6] >> np.uint64(owner & 63)) & np.uint64(1)
+    if is_live and asked[owner] != question and clauses_meet(searched.table, at(searched.groups.entry, entry), clause):
+        asked[owner], out[found] = question, owner
         found += 1
     return found

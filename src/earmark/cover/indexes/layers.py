@@ -96,6 +96,17 @@ class Layers(Members):
             answer, counts = answer[rank < k], np.minimum(counts, k)
         return pointers_of(counts), answer
 
+    def meeting_batch(self, slots: I32) -> tuple[I64, I32]:
+        """Members that share an event with each slot, each once, in no particular order: (pointers, members)."""
+        counts, owners, found = np.zeros(len(slots), np.int64), [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+        for layer in self._layers:
+            pointers, answers = layer.meeting_batch(slots)
+            counts += np.diff(pointers)
+            owners.append(np.repeat(np.arange(len(slots)), np.diff(pointers)))
+            found.append(answers)
+        order = np.argsort(np.concatenate(owners), kind="stable")
+        return pointers_of(counts), np.concatenate(found)[order]
+
     def check(self) -> None:
         """Raise AssertionError unless each member is in one layer. O(size)."""
         super().check()

@@ -31,7 +31,7 @@ import numpy as np
 from earmark.cover.canonical import check_continues, clause_contains, covers, differ_once, reports, stands_above
 from earmark.cover.exact import WORK, Decision, decide
 from earmark.errors import EarmarkError, check_whole, require
-from earmark.flat.arrays import I32, I64, U64, grown, read_only
+from earmark.flat.arrays import I32, I64, U64, frozen, grown, pointers_of, read_only
 from earmark.flat.bits import WORD, from_slots, to_slots, words_for
 from earmark.flat.machine import at, ctz64
 from earmark.jit import kernel
@@ -44,6 +44,7 @@ NODES, COMPARISONS = 0, 1
 """Places of the counters that kernels add to."""
 FEW = 32
 """Up to this many slots are quicker one by one."""
+NO_SLOTS: I32 = frozen(np.empty(0, np.int32))
 
 
 class Cost(NamedTuple):
@@ -194,6 +195,14 @@ class Members:
         """Members, ascending, that include all that share an event with the slot: here, all members."""
         self._limit(slot, None)
         return self.members()
+
+    def meeting_batch(self, slots: I32) -> tuple[I64, I32]:
+        """Members that include all that share an event with each slot, each once, in no particular order.
+
+        Returns (pointers, members); what never matches meets nothing.
+        """
+        found = [self.meeting(slot) if self._clauses(slot) else NO_SLOTS for slot in np.asarray(slots).tolist()]
+        return pointers_of([len(part) for part in found]), np.concatenate([NO_SLOTS, *found])
 
     def aligned(self, slot: int) -> I32:
         """Members, ascending, that include all that are `mergeable` with the slot: here, all members."""

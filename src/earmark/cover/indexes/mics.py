@@ -32,17 +32,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from earmark.cover.indexes.members import NODES, Linear, Members, keep_covered, keep_covering
+from earmark.cover.indexes.members import NO_SLOTS, NODES, Linear, Members, keep_covered, keep_covering
 from earmark.engine.compaction import REBUILD_SHARE, SHORTEST_TAIL, TAIL_SHARE
 from earmark.errors import require
 from earmark.flat import bits
-from earmark.flat.arrays import I32, I64, frozen
+from earmark.flat.arrays import I32, I64
 from earmark.index.mics import MicsIndex, built
 from earmark.index.mics.arrays import MicsArrays
 from earmark.index.mics.plan import MicsOptions
 from earmark.segment.arrays import SegmentArrays
 
-NO_SLOTS: I32 = frozen(np.empty(0, np.int32))
 ENOUGH = 4_096
 """Members that make an index worthwhile. It finds who meets a subscription in 50 µs, nearly all of it calls; a scan of
 1,000 members takes as long, of 4,000 three times, of 100,000 ten to a hundred times as long."""

@@ -33,9 +33,9 @@ import numpy as np
 
 from earmark.cover.merging.traffic import check_budget
 from earmark.cover.ranges.ordered import NONE, Ordered, floor_cursor, next_cursor
-from earmark.cover.ranges.table import GREATEST, Ranges, RangeSet, RangeTable, as_ranges
+from earmark.cover.ranges.table import GREATEST, Ranges, RangeSet, as_ranges
 from earmark.errors import require
-from earmark.flat.arrays import F64, I64, frozen
+from earmark.flat.arrays import F64, I64, Flags, frozen
 from earmark.flat.bisection import bisect_right
 from earmark.jit import embedded, inlined, kernel
 
@@ -52,6 +52,8 @@ class Weights(NamedTuple):
 
     number: I64
     below: F64
+    slope: F64
+    """How many more there are with each number, from a knot on."""
     section: I64
     """Where the smallest sections begin, the first with 0; 2^level of them make one."""
 
@@ -63,8 +65,9 @@ class Weights(NamedTuple):
         knots = np.unique(np.concatenate([[0], some, some + 1, [last + 1]]))  # at both ends: many may be at one number
         ranks = np.searchsorted(events, knots) + knots / (last + 1)  # one event is spread over all numbers
         below = (ranks - ranks[0]) / (ranks[-1] - ranks[0])
+        slope = np.diff(below) / np.diff(knots)
         sections = np.unique(np.interp(np.arange(MOST_SECTIONS) / MOST_SECTIONS, below, knots).astype(np.int64))
-        return cls(frozen(knots.astype(np.int64)), frozen(below.astype(np.float64)), frozen(sections))
+        return cls(*map(frozen, (knots.astype(np.int64), below.astype(np.float64), slope, sections)))
 
     def weigh(self, ranges: Ranges) -> float:
         """The share of events in these ranges, as the sample has it."""
@@ -75,12 +78,12 @@ WHOLE = Ranges(np.zeros(1, np.int64), np.array([GREATEST], np.int64))
 
 
 class BudgetTable:
-    """What links ask for together, counted, and what to tell of it: with gaps closed that a budget permits."""
+    """A set of numbers that are wanted, and what to tell of it: with gaps closed that a budget permits."""
 
     def __init__(self, budget: float, weights: Weights) -> None:
         check_budget(budget)
         self.budget, self.weights = float(budget), weights
-        self._asked = RangeTable()
+        self._asked = RangeSet()
         self._told = RangeSet()
         self._level = SECTION_BITS
 
@@ -88,8 +91,8 @@ class BudgetTable:
         """How many ranges are told."""
         return len(self._told)
 
-    def ranges(self) -> Ranges:
-        """What is told, ascending."""
+    def ranges(self, wanted: Ranges | None = None) -> Ranges:
+        """What is told, ascending; it is kept, so that it need not be made from what is wanted."""
         return self._told.ranges()
 
     def asked(self) -> Ranges:
@@ -97,11 +100,8 @@ class BudgetTable:
         return self._asked.ranges()
 
     def change(self, added: Ranges, removed: Ranges) -> tuple[Ranges, Ranges]:
-        """Count ranges that somebody asks for from now on, and some no longer; returns what to tell and to withdraw.
-
-        What is removed must have been added, by this call or before. Ranges of several may overlap.
-        """
-        changed = [self._asked.take_in(added)[0], self._asked.release(removed)]
+        """Follow what is wanted from now on, and what is not any more; returns what to tell and to withdraw."""
+        changed = [self._asked.put_in(added), self._asked.take_out(removed)]
         touched = as_ranges(Ranges(*(np.concatenate([one[end] for one in changed]) for end in (0, 1))))
         if not touched:
             return touched, touched
@@ -133,31 +133,38 @@ class BudgetTable:
 
 
 @inlined
-def below(weights: Weights, number: int) -> float:
-    """The share of events below a number."""
-    place = bisect_right(weights.number, 0, len(weights.number) - 1, number) - 1
-    low, high = weights.number[place], weights.number[place + 1]
-    share = (number - low) / (high - low)
-    return float(weights.below[place] + share * (weights.below[place + 1] - weights.below[place]))
+def knot_of(weights: Weights, number: int) -> int:
+    """The last knot that is not above a number, and not the last of all."""
+    return int(bisect_right(weights.number, 0, len(weights.number) - 1, number)) - 1
+
+
+@inlined
+def knot_from(weights: Weights, knot: int, number: int) -> int:
+    """The same, from a knot that is not above the number on."""
+    while knot + 2 < len(weights.number) and weights.number[knot + 1] <= number:
+        knot += 1
+    return knot
+
+
+@inlined
+def below(weights: Weights, knot: int, number: int) -> float:
+    """The share of events below a number, given its knot."""
+    return float(weights.below[knot] + (number - weights.number[knot]) * weights.slope[knot])
 
 
 @kernel
 def weight_of(weights: Weights, first: int, last: int) -> float:
     """The share of events from one number to another."""
-    return float(below(weights, last + 1) - below(weights, first))
-
-
-@kernel
-def with_one(array: I64, used: int) -> I64:
-    """The array, longer where there is no room for one more."""
-    return array if used < len(array) else np.concatenate((array, array))
+    return below(weights, knot_of(weights, last + 1), last + 1) - below(weights, knot_of(weights, first), first)
 
 
 @embedded
-def reach_of(ranges: Ordered, number: int) -> int:
-    """The last number of the range that begins at a number or before it; NONE where there is none."""
-    cursor = floor_cursor(ranges, number)
-    return int(ranges.value[cursor]) if cursor != NONE else int(NONE)
+def floor_from(ranges: Ordered, cursor: int, number: int) -> int:
+    """The last range that begins at a number or before it, sought from an earlier one on; NONE where there is none."""
+    after = next_cursor(ranges, cursor)
+    while after != NONE and ranges.key[after] <= number:
+        cursor, after = after, next_cursor(ranges, after)
+    return cursor
 
 
 @inlined
@@ -187,29 +194,38 @@ def closed_around(
         cursor = next_cursor(runs, floor_cursor(runs, weights.section[section << level] - 1))
         if section == 0:  # nothing is claimed before the first run
             end = runs.key[cursor] if cursor != NONE else int(GREATEST) + 1
-            if end > 0:
-                rest_first, rest_last = with_one(rest_first, rests), with_one(rest_last, rests)
+            if end > 0:  # the first of the rests, for which there is room
                 rest_first[rests], rest_last[rests] = 0, end - 1
                 rests += 1
-        while cursor != NONE and section_of(weights, runs.key[cursor], level) <= until:
-            begun, pool, here = claims, 0.0, section_of(weights, runs.key[cursor], level)
-            while cursor != NONE and section_of(weights, runs.key[cursor], level) == here:
-                claimed_first, claimed_last = with_one(claimed_first, claims), with_one(claimed_last, claims)
+        while cursor != NONE:
+            here = section_of(weights, runs.key[cursor], level)
+            if here > until:
+                break
+            begun, behind = claims, (here + 1) << level
+            end = weights.section[behind] if behind < len(weights.section) else int(GREATEST) + 1
+            while cursor != NONE and runs.key[cursor] < end:
+                if claims == len(claimed_first):
+                    claimed_first = np.concatenate((claimed_first, claimed_first))
+                    claimed_last = np.concatenate((claimed_last, claimed_last))
                 claimed_first[claims], claimed_last[claims] = runs.key[cursor], runs.value[cursor]
-                pool += below(weights, runs.value[cursor] + 1) - below(weights, runs.key[cursor])
                 claims += 1
                 cursor = next_cursor(runs, cursor)
             following = runs.key[cursor] if cursor != NONE else int(GREATEST) + 1
-            open_ = close_cheapest(claimed_first, claimed_last, begun, claims, following, weights, budget * pool)
-            for j in open_:
-                begins, ends = claimed_last[j] + 1, (claimed_first[j + 1] if j + 1 < claims else following) - 1
-                if reach_of(told, ends) >= begins:
-                    rest_first, rest_last = with_one(rest_first, rests), with_one(rest_last, rests)
-                    rest_first[rests], rest_last[rests] = begins, ends
-                    rests += 1
-            kept = begun
+            is_open = close_cheapest(claimed_first, claimed_last, begun, claims, following, weights, budget)
+            kept, known = begun, floor_cursor(told, claimed_first[begun])
             for j in range(begun, claims):
-                if reach_of(told, claimed_first[j]) < claimed_last[j]:
+                known = floor_from(told, known, claimed_first[j])
+                is_told = known != NONE and told.value[known] >= claimed_last[j]
+                if is_open[j - begun]:
+                    begins, ends = claimed_last[j] + 1, (claimed_first[j + 1] if j + 1 < claims else following) - 1
+                    known = floor_from(told, known, ends)
+                    if known != NONE and told.value[known] >= begins:
+                        if rests == len(rest_first):
+                            rest_first = np.concatenate((rest_first, rest_first))
+                            rest_last = np.concatenate((rest_last, rest_last))
+                        rest_first[rests], rest_last[rests] = begins, ends
+                        rests += 1
+                if not is_told:
                     claimed_first[kept], claimed_last[kept] = claimed_first[j], claimed_last[j]
                     kept += 1
             claims = kept
@@ -218,35 +234,57 @@ def closed_around(
 
 @kernel
 def close_cheapest(
-    first: I64, last: I64, begun: int, end: int, following: int, weights: Weights, allowed: float
-) -> I64:
-    """Lengthen runs begun..end over the gaps after them, the cheapest first, as far as allowed; which are left open."""
-    gap, order = np.empty(end - begun, np.float64), np.arange(end - begun)
-    for j in range(len(gap)):
-        begins = first[begun + j + 1] if j + 1 < len(gap) else following
-        gap[j] = below(weights, begins) - below(weights, last[begun + j] + 1) if begins <= GREATEST else np.inf
-    sort_by(order, gap)
-    spent, count = 0.0, 0
-    while count < len(order) and spent + gap[order[count]] <= allowed:
-        j = order[count]
-        spent += gap[j]
-        last[begun + j] = (first[begun + j + 1] if j + 1 < len(gap) else following) - 1
-        count += 1
-    return order[count:] + begun
+    first: I64, last: I64, begun: int, end: int, following: int, weights: Weights, budget: float
+) -> Flags:
+    """Lengthen runs begun..end over the gaps after them, the cheapest first, as far as they pay for it.
+
+    Returns which gaps are left open.
+    """
+    count, pool = end - begun, 0.0
+    gap, order, is_open = np.empty(count, np.float64), np.arange(count), np.ones(count, np.bool_)
+    knot = knot_of(weights, first[begun])
+    before = below(weights, knot, first[begun])
+    for j in range(count):
+        number = last[begun + j] + 1
+        knot = knot_from(weights, knot, number)
+        behind = below(weights, knot, number)
+        pool += behind - before
+        number = first[begun + j + 1] if j + 1 < count else following
+        gap[j] = np.inf
+        if number <= GREATEST:
+            knot = knot_from(weights, knot, number)
+            before = below(weights, knot, number)
+            gap[j] = before - behind
+    for place in range(count // 2 - 1, -1, -1):
+        sink(order, count, place, gap)
+    left, allowed = count, budget * pool
+    while left and gap[order[0]] <= allowed:  # the cheapest of those that are left
+        j = order[0]
+        allowed -= gap[j]
+        is_open[j] = False
+        last[begun + j] = (first[begun + j + 1] if j + 1 < count else following) - 1
+        left -= 1
+        order[0] = order[left]
+        sink(order, left, 0, gap)
+    return is_open
 
 
 @inlined
-def sort_by(order: I64, cost: F64) -> None:
-    """Sort places by cost, equal ones by place: Shell's sort, which compiles in a hundredth of the time of numpy's."""
-    step = len(order) // 2
-    while step:
-        for i in range(step, len(order)):
-            place, j = order[i], i
-            while j >= step and (
-                cost[order[j - step]] > cost[place]
-                or (cost[order[j - step]] == cost[place] and order[j - step] > place)
-            ):
-                order[j] = order[j - step]
-                j -= step
-            order[j] = place
-        step //= 2
+def sink(heap: I64, count: int, place: int, cost: F64) -> None:
+    """Move an entry down in a heap, to where none below it is cheaper; of equal ones the first is the cheaper."""
+    entry = heap[place]
+    while 2 * place + 1 < count:
+        child = 2 * place + 1
+        if child + 1 < count and is_cheaper(heap[child + 1], heap[child], cost):
+            child += 1
+        if not is_cheaper(heap[child], entry, cost):
+            break
+        heap[place] = heap[child]
+        place = child
+    heap[place] = entry
+
+
+@inlined
+def is_cheaper(one: int, other: int, cost: F64) -> bool:
+    """Whether one gap comes before another."""
+    return bool(cost[one] < cost[other] or (cost[one] == cost[other] and one < other))

@@ -145,11 +145,11 @@ class RangeSet:
         """Add these numbers; returns those that were not in the set."""
         return self.put_in(as_ranges(ranges))
 
-    def put_in(self, ranges: Ranges) -> Ranges:
-        """`add` for what `as_ranges` has returned."""
+    def put_in(self, ranges: Ranges, gap: int = 0) -> Ranges:
+        """`add` for what `as_ranges` has returned; gaps of at most `gap` numbers are closed, and returned as well."""
         self._merged = ordered.with_room(self._merged, len(ranges.first))
-        *new, _ = subsume_and_merge(self._merged, *ranges, 0)
-        return Ranges(*new)
+        *new, _ = subsume_and_merge(self._merged, *ranges, gap)
+        return as_ranges(Ranges(*new)) if gap else Ranges(*new)
 
     def discard(self, ranges: Any) -> Ranges:
         """Remove these numbers; returns those that were in the set."""
@@ -159,6 +159,28 @@ class RangeSet:
         """`discard` for what `as_ranges` has returned."""
         self._merged = ordered.with_room(self._merged, len(ranges.first))
         return Ranges(*subtract(self._merged, *ranges))
+
+    def follow(self, start: I64, ranges: Ranges, wanted: Flags) -> tuple[Ranges, Ranges]:
+        """Add and remove numbers in turns: in turn t those of ranges start[t] .. start[t + 1], added where `wanted`.
+
+        Returns the numbers that are in the set now and were not before, and those that were and are not.
+        """
+        self._merged = ordered.with_room(self._merged, len(ranges.first))
+        first, last, sign = add_and_subtract(self._merged, start, *ranges, wanted)
+        came = sign > 0
+        return balance(Ranges(first[came], last[came]), Ranges(first[~came], last[~came]))
+
+    def retreat(self, wanted: RangeSet, removed: Ranges, gap: int) -> Ranges:
+        """Remove what was claimed because of numbers that are wanted no longer; returns what went.
+
+        The set has what was wanted, with gaps of at most `gap` numbers closed: see `put_in`. `removed` ascend.
+        """
+        self._merged = ordered.with_room(self._merged, len(removed.first))
+        return Ranges(*subtract_holes(self._merged, wanted._merged, *removed, gap))
+
+    def outside(self, ranges: Ranges) -> Ranges:
+        """The numbers of ascending ranges that are not in the set."""
+        return Ranges(*parts_outside(self._merged, *ranges)) if ranges and len(self) else ranges
 
     def holds(self, numbers: I64) -> Flags:
         """Which of the numbers are in one of the ranges (Algorithm 2). O(log n) each."""
@@ -250,7 +272,7 @@ class RangeTable(RangeSet):
     def asked(self) -> Ranges:
         """The numbers that some subscription asks for: the table without the gaps it claims."""
         keys, deltas = ordered.entries(self._edges)
-        return _positive(keys, np.cumsum(deltas))
+        return positive(keys, np.cumsum(deltas))
 
     def check(self) -> None:
         """Raise AssertionError unless the table is what the counts say."""
@@ -261,11 +283,24 @@ class RangeTable(RangeSet):
         right = (deltas != 0) & (counts >= 0)
         require(bool(right.all()), "a count is negative, or an edge changes nothing")
         require(not len(counts) or counts[-1] == 0, "a range never ends")
-        expected = _joined(_positive(keys, counts), self.gap)
+        expected = joined(positive(keys, counts), self.gap)
         require(self.ranges().pairs() == expected.pairs(), "table and counts disagree")
 
 
-def _positive(keys: I64, counts: I64) -> Ranges:
+def balance(added: Ranges, removed: Ranges) -> tuple[Ranges, Ranges]:
+    """The numbers that were added more often than removed, and those that were removed more often, each ascending."""
+    if not added and not removed:
+        return added, removed
+    ends = np.concatenate([added.first, removed.last + 1, added.last + 1, removed.first])
+    change = np.repeat(np.array([1, -1]), len(ends) // 2)
+    order = np.argsort(ends, kind="stable")
+    ends, level = ends[order], np.cumsum(change[order])
+    is_last = np.append(ends[1:] != ends[:-1], True)  # of those at one number
+    ends, level = ends[is_last], level[is_last]
+    return positive(ends, level), positive(ends, -level)
+
+
+def positive(keys: I64, counts: I64) -> Ranges:
     """The runs of numbers with a positive count, given the edges and the counts from each on."""
     if not len(keys):
         return Ranges(NO_NUMBERS, NO_NUMBERS)
@@ -274,7 +309,7 @@ def _positive(keys: I64, counts: I64) -> Ranges:
     return Ranges(keys[positive & ~before], keys[~positive & before] - 1)
 
 
-def _joined(ranges: Ranges, gap: int) -> Ranges:
+def joined(ranges: Ranges, gap: int) -> Ranges:
     """The same ranges, those that are at most `gap` apart joined."""
     if not ranges:
         return ranges
@@ -366,6 +401,71 @@ def subtract_one(merged: Ordered, begin: int, end: int, found: int, out_first: I
             break
         cursor = next_cursor(merged, floor_cursor(merged, low))
     return found
+
+
+@kernel
+def subtract_holes(merged: Ordered, wanted: Ordered, first: I64, last: I64, gap: int) -> tuple[I64, I64]:
+    """Remove the holes between what is wanted in which these ranges are, but for those of at most `gap` numbers.
+
+    What goes are parts at the ends of a hole, and whole ranges of the table, each of which held one of these.
+    """
+    out_first, out_last, found = np.empty(3 * len(first), np.int64), np.empty(3 * len(first), np.int64), 0
+    end = -1
+    for i in range(len(first)):
+        if first[i] <= end:
+            continue  # in the same hole
+        before = floor_cursor(wanted, first[i])
+        after = next_cursor(wanted, before)
+        begin = 0 if before == NONE else wanted.value[before] + 1
+        end = int(GREATEST) if after == NONE else wanted.key[after] - 1
+        if before == NONE or after == NONE or end - begin + 1 > gap:
+            found = subtract_one(merged, begin, end, found, out_first, out_last)
+    return out_first[:found], out_last[:found]
+
+
+@kernel
+def parts_outside(merged: Ordered, first: I64, last: I64) -> tuple[I64, I64]:
+    """The parts of ranges that are not in the table."""
+    out_first, out_last, found = np.empty(len(first) + 8, np.int64), np.empty(len(first) + 8, np.int64), 0
+    for i in range(len(first)):
+        begin = first[i]
+        cursor = floor_cursor(merged, begin)
+        if cursor != NONE:
+            begin = max(begin, merged.value[cursor] + 1)
+        while begin <= last[i]:
+            cursor = next_cursor(merged, cursor)
+            end = last[i] if cursor == NONE else min(last[i], merged.key[cursor] - 1)
+            if found == len(out_first):
+                out_first, out_last = np.concatenate((out_first, out_first)), np.concatenate((out_last, out_last))
+            out_first[found], out_last[found] = begin, end
+            found += 1
+            begin = last[i] + 1 if cursor == NONE else max(end, merged.value[cursor]) + 1
+    return out_first[:found], out_last[:found]
+
+
+@kernel
+def add_and_subtract(merged: Ordered, start: I64, first: I64, last: I64, wanted: Flags) -> tuple[I64, I64, I64]:
+    """Add ranges in the turns that are `wanted`, and subtract them in the others; what came (+1) and what went (-1).
+
+    Returns (first, last, sign), turn by turn.
+    """
+    out_first, out_last = np.empty(len(first) + 8, np.int64), np.empty(len(first) + 8, np.int64)
+    sign, found = np.empty(len(first) + 8, np.int64), 0
+    for turn in range(len(wanted)):
+        begins, ends = first[start[turn] : start[turn + 1]], last[start[turn] : start[turn + 1]]
+        if wanted[turn]:
+            some_first, some_last, _ = subsume_and_merge(merged, begins, ends, 0)
+        else:
+            some_first, some_last = subtract(merged, begins, ends)
+        end = found + len(some_first)
+        while end > len(sign):
+            out_first = np.concatenate((out_first, out_first))
+            out_last = np.concatenate((out_last, out_last))
+            sign = np.concatenate((sign, sign))
+        out_first[found:end], out_last[found:end] = some_first, some_last
+        sign[found:end] = 1 if wanted[turn] else -1
+        found = end
+    return out_first[:found], out_last[:found], sign[:found]
 
 
 @kernel

@@ -24,9 +24,10 @@ to a link long after it was learned, and removed from it before it is unlearned.
 
 **Invariant** that a policy keeps at each moment, that is, after each single statement: every publication that matches
 a live entry of a link (one added and not removed) matches something the link has been told. A policy may tell more.
-**Ranges.** `want_ranges` takes what a neighbour told in ranges and `wanting` says which links want an event by them;
-a policy without ranges inherits versions that refuse and find nothing. Spaces are compared by number: a policy refuses
-ranges of a space that is not its own (`PolicyError`), and answers a change of its space with `Again`.
+**Ranges.** `want_ranges` takes what a neighbour tells in ranges, `pass_on` says what to tell others because of it, and
+`wanting` which links want an event by them; a policy without ranges inherits versions that refuse and find nothing.
+Spaces are compared by number: a policy refuses ranges of a space that is not its own (`PolicyError`), and answers a
+change of its space with `Again`.
 
 To add one: subclass `Policy` in a module here, and add a line to `POLICIES`.
 """
@@ -34,7 +35,7 @@ To add one: subclass `Policy` in a module here, and add a line to `POLICIES`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -134,25 +135,26 @@ class Policy(ABC):
         """What to tell now of what was spread out over time, by link."""
         return []
 
-    def check_ranges(self, source: str, space: int, ranges: Ranges) -> None:
-        """Raise a PolicyError where ranges that a neighbour tells, ascending and disjoint, do not fit."""
+    def check_ranges(self, source: str, wanted: bool, space: int, ranges: Ranges) -> None:
+        """Raise a PolicyError where ranges that a neighbour wants, or no longer, ascending and disjoint, do not fit."""
         raise PolicyError(f"the policy {self.name!r} has no ranges")
 
-    def want_ranges(
-        self, source: str, links: Iterable[str], changes: Sequence[tuple[bool, Ranges]]
-    ) -> list[tuple[str, Statement]]:
-        """Ranges that a neighbour wants (True), or no longer, in order; returns what to tell these other links."""
+    def want_ranges(self, source: str, wanted: bool, ranges: Ranges) -> None:  # noqa: B027
+        """Note ranges that a neighbour wants from now on, or no longer; `pass_on` follows."""
+
+    def pass_on(self) -> list[tuple[str, Statement]]:
+        """Follow the ranges that neighbours have told since the last call; returns what to tell which links."""
         return []
 
-    def restart_ranges(self, source: str, links: Iterable[str], space: int) -> list[tuple[str, Statement]]:
+    def restart_ranges(self, source: str, space: int) -> list[tuple[str, Statement]]:
         """A neighbour tells everything again: what it told in ranges is stale, and serves until `settle_ranges`.
 
-        It speaks of this space from now on. Returns what to tell it and these other links.
+        It speaks of this space from now on. Returns what to tell it and others.
         """
         return []
 
-    def settle_ranges(self, source: str, links: Iterable[str]) -> list[tuple[str, Statement]]:
-        """A neighbour has told everything: stale ranges go; returns what to tell these other links."""
+    def settle_ranges(self, source: str) -> list[tuple[str, Statement]]:
+        """A neighbour has told everything: stale ranges go; returns what to tell others."""
         return []
 
     def wanting(self, events: Sequence[Mapping[str, Any]]) -> list[set[str]] | None:

@@ -118,8 +118,8 @@ class _Outgoing:
         self.odd: set[int] = set()
         self.pending: dict[int, None] = {}
         """Entries that were uncovered and not told yet, in order."""
-        self.leaving: list[int] = []
-        """Labels that are withdrawn when nothing is pending any more."""
+        self.leaving: dict[int, None] = {}
+        """Labels that are withdrawn when nothing is pending any more, in order. The neighbour still has them."""
         self._rows, self._burst = rows, burst
 
     def add(self, entries: Sequence[Entry]) -> list[Statement]:
@@ -146,12 +146,22 @@ class _Outgoing:
     def _uncovered(self, change: Any) -> list[Statement]:
         if self._burst is None:
             return self._said(change.forward, change.withdraw)
-        self.pending.update(dict.fromkeys(change.forward))
-        return self._withdrawn(change.withdraw) + ([] if len(self.pending) > len(change.forward) else self.tick())
+        forward = self._kept(change.forward)
+        self.pending.update(dict.fromkeys(forward))
+        return self._withdrawn(change.withdraw) + ([] if len(self.pending) > len(forward) else self.tick())
 
     def _said(self, forward: Sequence[int], withdraw: Sequence[int]) -> list[Statement]:
-        told: list[Statement] = [Tell(number, self.entries[number].condition) for number in forward]
+        told: list[Statement] = [Tell(number, self.entries[number].condition) for number in self._kept(forward)]
         return told + self._withdrawn(withdraw)
+
+    def _kept(self, forward: Sequence[int]) -> Sequence[int]:
+        """Keep those of these entries that were about to be withdrawn; returns the others, which must be told."""
+        if not self.leaving:
+            return forward
+        kept = [number for number in forward if number in self.leaving]
+        for number in kept:
+            del self.leaving[number]
+        return [number for number in forward if number not in kept] if kept else forward
 
     def _withdrawn(self, labels: Sequence[int]) -> list[Statement]:
         """Withdraw what was told: at once, or when nothing is pending."""
@@ -160,7 +170,7 @@ class _Outgoing:
             self.pending.pop(label, None)
         if not self.pending and not self.leaving:
             return [Untell(label) for label in told]
-        self.leaving += told
+        self.leaving.update(dict.fromkeys(told))
         return []
 
     def tick(self) -> list[Statement]:
@@ -173,10 +183,10 @@ class _Outgoing:
         said: list[Statement] = [Tell(number, self.entries[number].condition) for number in numbers]
         if not self.pending:
             said += [Untell(label) for label in self.leaving]
-            self.leaving = []
+            self.leaving = {}
         return said
 
     def everything(self) -> list[Statement]:
-        self.pending, self.leaving = {}, []
+        self.pending, self.leaving = {}, {}
         numbers = sorted([*self.graph.forwarded, *self.odd])
         return [Tell(number, self.entries[number].condition) for number in numbers]

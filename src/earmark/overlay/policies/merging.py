@@ -25,7 +25,7 @@ from earmark.cover.merging.traffic import check_budget
 from earmark.cover.ranges.budget import BudgetTable, Weights
 from earmark.cover.ranges.table import MOST_GAP
 from earmark.errors import EarmarkError, check_whole, shortened
-from earmark.overlay.policies.ranges import GapTable, RangePolicy, ToldRanges
+from earmark.overlay.policies.ranges import AsWanted, RangePolicy, ToldRanges, WithGaps
 from earmark.overlay.space import MOST_RANGES, Space
 
 HOPS = 8
@@ -71,4 +71,6 @@ class Merging(RangePolicy):
             self._weights = Weights.of(first, self._grid.last)
 
     def _table(self) -> ToldRanges:
-        return BudgetTable(self._share, self._weights) if self._is_budgeted else GapTable(self._gap)
+        if self._is_budgeted:
+            return BudgetTable(self._share, self._weights)
+        return WithGaps(self._gap) if self._gap else AsWanted()

@@ -5,12 +5,19 @@ mics.txt, sections 3 and 4. Local subscriptions become ranges of the curve of a 
 
     per incoming link    a set: what the neighbour asks for                 asked["A"]   [10, 20]
                                                                             asked["B"]   [15, 30]
-    per outgoing link    a table that counts the other links that ask       told["C"]    10–14: 1   15–20: 2   21–30: 1
-                         for a number, and local subscriptions one by one
+    for all links        how many neighbours ask for a number, and who      askers       10–14: A   15–20: both
+                         if it is one of them                                            21–30: B
+    per outgoing link    what any other neighbour asks for, and what        wanted "A"   [15, 30]
+                         local subscriptions do, which are counted one      wanted "C"   [10, 30]
+                         by one; and what is told because of it
 
-A message changes a set; only what really changes in the set goes into the tables of the other links, and only what
-really changes in a table is told. So equal ranges from two links survive the withdrawal of one, whatever repeats is
-ignored, and nothing is told twice. What is new is told before what is withdrawn.
+Messages change a set; only what really changes in the set goes to the askers, and only what that changes for a link
+concerns it. What really changes in what is wanted is told, with the gaps that close. So equal ranges from two links
+survive the withdrawal of one, whatever repeats is ignored, and nothing is told twice. What is new is told before what
+is withdrawn.
+
+**Batches.** `want_ranges` notes what neighbours say; `pass_on` follows all of it at once, so that each table changes
+once. Of what a neighbour has asked for and taken back in between, nobody hears.
 
 **Telling again.** After `restart_ranges` a neighbour's old ranges serve on, while what it tells is put into a second
 set; what is not in that one goes in `settle_ranges`.
@@ -19,58 +26,85 @@ set; what is not in that one goes in `settle_ranges`.
 *foreign*: its ranges mean nothing here, so it counts as asking for everything until it is in our space. When it comes
 into our space it could not understand what we said before, so it is told everything again. `rekey` changes ours.
 
-Invariant (`check`): the table of a link counts the ranges of its live entries and of the sets of all other neighbours.
-Complexity: O(log n) per range and link.
+Invariant (`check`): what is wanted on a link is the ranges of its live entries, and what any other neighbour asks for;
+what is told is all of that, and the gaps that the policy closes.
+Complexity: O(log n) per range, and as much for each link for which it changes something.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, groupby
-from operator import itemgetter
+from collections.abc import Mapping, Sequence
+from itertools import chain, count
 from typing import Any, Protocol
 
 import numpy as np
 
+from earmark.cover.ranges.askers import Askers
 from earmark.cover.ranges.projection import meet
-from earmark.cover.ranges.table import NO_NUMBERS, Ranges, RangeSet, RangeTable, as_ranges
+from earmark.cover.ranges.table import NO_NUMBERS, Ranges, RangeSet, RangeTable, as_ranges, balance, joined
 from earmark.errors import EarmarkError, check_whole, require
+from earmark.flat.arrays import I64, Flags, pointers_of
 from earmark.overlay.policies import Again, Entry, Policy, PolicyError, Statement, TellRanges, UntellRanges
 from earmark.overlay.policies import Ranges as Pairs
 from earmark.overlay.space import MOST_RANGES, Grid, Space
 
 AT_ONCE = 1 << 14
 """Ranges in one statement: as a message, well below MOST_BYTES."""
+MOST_ASKED = 10_000_000
+"""Ranges that one neighbour may ask for, beside those of an older channel."""
 NOTHING = Ranges(NO_NUMBERS, NO_NUMBERS)
 
 
 class ToldRanges(Protocol):
-    """What is asked for on all other links together, and what a link is told of it."""
+    """What a link is told of what is wanted there."""
 
-    def __len__(self) -> int:
-        """How many ranges are told."""
-
-    def ranges(self) -> Ranges:
-        """What is told, ascending."""
-
-    def asked(self) -> Ranges:
-        """What is asked for, ascending."""
+    def ranges(self, wanted: Ranges) -> Ranges:
+        """What is told, ascending, given what is wanted."""
 
     def change(self, added: Ranges, removed: Ranges) -> tuple[Ranges, Ranges]:
-        """Count ranges that somebody asks for from now on, and some no longer; returns what to tell and withdraw."""
+        """Follow what is wanted now and was not, and what was and is not; returns what to tell and to withdraw."""
 
     def check(self) -> None:
         """Raise AssertionError unless its invariant holds."""
 
 
-class GapTable(RangeTable):
-    """Ranges that are at most `gap` numbers apart are told as one, the gap with them."""
+class AsWanted:
+    """What is wanted is told."""
+
+    def ranges(self, wanted: Ranges) -> Ranges:
+        """All that is wanted."""
+        return wanted
 
     def change(self, added: Ranges, removed: Ranges) -> tuple[Ranges, Ranges]:
-        """Count what is added, then what is removed: see `ToldRanges`."""
-        told = self.take_in(added)[0] if added else NOTHING
-        return told, self.release(removed) if removed else NOTHING
+        """What is added and removed."""
+        return added, removed
+
+    def check(self) -> None:
+        """Nothing is kept."""
+
+
+class WithGaps:
+    """Ranges that are at most `gap` numbers apart are told as one, the gap with them."""
+
+    def __init__(self, gap: int) -> None:
+        self._gap, self._wanted, self._told = gap, RangeSet(), RangeSet()
+
+    def ranges(self, wanted: Ranges) -> Ranges:
+        """What has been told."""
+        return self._told.ranges()
+
+    def change(self, added: Ranges, removed: Ranges) -> tuple[Ranges, Ranges]:
+        """Tell what is added, with gaps that it closes, then withdraw what is claimed in vain: see `ToldRanges`."""
+        self._wanted.put_in(added)
+        self._wanted.take_out(removed)
+        return self._told.put_in(added, self._gap), self._told.retreat(self._wanted, removed, self._gap)
+
+    def check(self) -> None:
+        """Raise AssertionError unless what is told is what is wanted, with gaps closed."""
+        self._wanted.check()
+        self._told.check()
+        require(bool(joined(self._wanted.ranges(), self._gap).pairs() == self._told.ranges().pairs()), "a gap is wrong")
 
 
 class RangePolicy(Policy):
@@ -87,16 +121,24 @@ class RangePolicy(Policy):
         self.space = self._grid.number
         self._entries: dict[int, tuple[Entry, Ranges]] = {}
         self._links: dict[str, ToldRanges] = {}
+        self._local: dict[str, RangeTable] = {}
+        """By link, the ranges of the entries that concern it."""
         self._members: dict[str, set[int]] = {}
         """By link, the entries that concern it."""
         self._asked: dict[str, RangeSet] = {}
+        self._askers, self._codes = Askers(), dict[str, int]()
+        """By neighbour, the number by which the askers know it."""
+        self._heard: dict[str, list[tuple[bool, Pairs]]] = {}
+        """By neighbour, ranges that it wants from now on (True) or no longer, in order, until `pass_on`;"""
+        self._heard_in_all: dict[str, int] = {}
+        """and how many these are."""
         self._again: dict[str, RangeSet] = {}
         """What neighbours have told since they began to tell everything again."""
         self._foreign: set[str] = set()
 
     @abstractmethod
     def _table(self) -> ToldRanges:
-        """An empty table for a link."""
+        """What a link is told, while nothing is wanted."""
 
     def _moved(self) -> None:
         """Follow a change of the space."""
@@ -119,15 +161,16 @@ class RangePolicy(Policy):
 
     def open(self, link: str) -> None:
         """Begin a link; it needs to know what all others ask for."""
-        self._links[link], self._members[link] = self._table(), set()
-        self._asked.setdefault(link, RangeSet())
-        for source, asked in self._asked.items():
-            if source != link:
-                self._links[link].change(asked.ranges(), NOTHING)
+        if link not in self._asked:
+            used = {*self._codes.values()}
+            self._codes[link] = next(code for code in count() if code not in used)
+            self._asked[link] = RangeSet()
+        self._members[link], self._local[link] = set(), RangeTable()
+        self._links[link] = self._filled(link)
 
     def close(self, link: str) -> None:
         """Forget a link; what it asks for goes with `settle_ranges`."""
-        del self._links[link], self._members[link]
+        del self._links[link], self._members[link], self._local[link]
         self._foreign.discard(link)
         self._again[link] = RangeSet()
 
@@ -136,12 +179,21 @@ class RangePolicy(Policy):
         members = self._members[link]
         members.update(entry.number for entry in added)
         members.difference_update(entry.number for entry in removed)
-        new, old = (_joined([self._entries[entry.number][1] for entry in entries]) for entries in (added, removed))
-        return self._said(*self._links[link].change(new, old))
+        new, old = (_together([self._entries[entry.number][1] for entry in entries]) for entries in (added, removed))
+        local, code = self._local[link], self._codes[link]
+        came, went = balance(local.take_in(new)[0], local.release(old))
+        return self._said(*self._links[link].change(self._askers.unasked(code, came), self._askers.unasked(code, went)))
 
     def told(self, link: str) -> list[Statement]:
-        """All that the table of a link claims."""
-        return self._said(self._links[link].ranges(), NOTHING)
+        """All that is wanted on a link, with the gaps that are closed."""
+        return self._said(self._told_ranges(link), NOTHING)
+
+    def _told_ranges(self, link: str) -> Ranges:
+        return self._links[link].ranges(self._wanted(link))
+
+    def _wanted(self, link: str) -> Ranges:
+        """What any other neighbour asks for, and what the entries of a link do."""
+        return as_ranges(_together([self._askers.beside(self._codes[link]), self._local[link].ranges()]))
 
     def _said(self, told: Ranges, withdrawn: Ranges) -> list[Statement]:
         said: list[Statement] = [TellRanges(self.space, part) for part in _parts(told)]
@@ -159,65 +211,82 @@ class RangePolicy(Policy):
 
     # --- neighbours ----------------------------------------------------------------------------------------------
 
-    def check_ranges(self, source: str, space: int, ranges: Pairs) -> None:
-        """Refuse ranges of another space, and numbers beyond the curve."""
+    def check_ranges(self, source: str, wanted: bool, space: int, ranges: Pairs) -> None:
+        """Refuse ranges of another space, numbers beyond the curve, and more ranges than a neighbour may ask for."""
         if source in self._foreign:
             return
         if space != self.space:
             raise PolicyError(f"expected ranges of the space {self.space}, got some of {space}")
         if ranges and ranges[-1][1] > self._grid.last:
             raise PolicyError(f"expected numbers from 0 to {self._grid.last}, got {ranges[-1][1]}")
+        asked, more = self._asked[source], len(ranges) + self._heard_in_all.get(source, 0)
+        most = MOST_ASKED if wanted else 2 * MOST_ASKED  # what is taken back may leave holes
+        if len(self._again.get(source, asked)) + more > most or len(asked) + more > 3 * MOST_ASKED:
+            raise PolicyError(f"expected at most {MOST_ASKED:,} ranges from one neighbour")
 
-    def want_ranges(
-        self, source: str, links: Iterable[str], changes: Sequence[tuple[bool, Pairs]]
-    ) -> list[tuple[str, Statement]]:
-        """Change what a neighbour asks for; returns what to tell the others.
+    def want_ranges(self, source: str, wanted: bool, ranges: Pairs) -> None:
+        """Note ranges that a neighbour wants from now on, or no longer."""
+        self._heard.setdefault(source, []).append((wanted, ranges))
+        self._heard_in_all[source] = self._heard_in_all.get(source, 0) + len(ranges)
 
-        What is added and removed in one call is counted up and down again, and only what is left is told. As long as a
-        neighbour tells everything again, nothing goes of what it asked for before, even if it takes back what it has
-        told anew: it may have started again, and not know yet who else asks for it.
+    def pass_on(self) -> list[tuple[str, Statement]]:
+        """Follow what neighbours have said since the last call; returns what to tell which links.
+
+        As long as a neighbour tells everything again, nothing goes of what it asked for before, even if it takes back
+        what it has told since: it may have started again, and not know yet who else asks for it.
         """
-        if source in self._foreign:
+        if not self._heard:
             return []
-        asked, again = self._asked[source], self._again.get(source)
-        new, old = [NOTHING], [NOTHING]
-        for wanted, group in groupby(changes, key=itemgetter(0)):
-            ranges = as_ranges(_from_pairs([pairs for _, pairs in group]))
+        heard, self._heard, self._heard_in_all = self._heard, {}, {}
+        changes = []
+        for source, turns in heard.items():
+            if source in self._foreign:
+                continue
+            again = self._again.get(source)
             if again is not None:
-                (again.put_in if wanted else again.take_out)(ranges)
-            if wanted:
-                new.append(asked.put_in(ranges))
-            elif again is None:
-                old.append(asked.take_out(ranges))
-        return self._passed_on(links, _joined(new), _joined(old))
+                again.follow(*_turns(turns))
+                turns = [turn for turn in turns if turn[0]]
+            if turns:
+                changes.append((source, *self._asked[source].follow(*_turns(turns))))
+        return self._passed_on(changes)
 
-    def _passed_on(self, links: Iterable[str], new: Ranges, old: Ranges) -> list[tuple[str, Statement]]:
-        """What to tell these links of a change in what another one asks for."""
-        if not new and not old:
-            return []
-        return [(link, one) for link in links for one in self._said(*self._links[link].change(new, old))]
+    def _passed_on(self, changes: Sequence[tuple[str, Ranges, Ranges]]) -> list[tuple[str, Statement]]:
+        """What to tell, given what has come to the sets of neighbours, and what has gone."""
+        by_source = [
+            (source, self._askers.add(self._codes[source], new), self._askers.discard(self._codes[source], old))
+            for source, new, old in changes
+        ]
+        said: list[tuple[str, Statement]] = []
+        for link, table in self._links.items():
+            others, code = [(new, old) for source, new, old in by_source if source != link], self._codes[link]
+            new, old = _together([new.of(code) for new, _ in others]), _together([old.of(code) for _, old in others])
+            if new or old:
+                came, went = (self._local[link].outside(ranges) for ranges in balance(new, old))
+                said += [(link, one) for one in self._said(*table.change(came, went))]
+        return said
 
-    def restart_ranges(self, source: str, links: Iterable[str], space: int) -> list[tuple[str, Statement]]:
+    def restart_ranges(self, source: str, space: int) -> list[tuple[str, Statement]]:
         """A neighbour tells everything again, in a space: see above."""
         self._again[source] = RangeSet()
         if space != self.space:
             self._foreign.add(source)
             self._again[source].add([(0, self._grid.last)])
-            return self._passed_on(links, self._asked[source].add([(0, self._grid.last)]), NOTHING)
+            return self._passed_on([(source, self._asked[source].add([(0, self._grid.last)]), NOTHING)])
         if source in self._foreign:
             self._foreign.remove(source)
             return [(source, Again(self.space))]
         return []
 
-    def settle_ranges(self, source: str, links: Iterable[str]) -> list[tuple[str, Statement]]:
+    def settle_ranges(self, source: str) -> list[tuple[str, Statement]]:
         """A neighbour has told everything: what it has not told again goes."""
         again = self._again.pop(source, None)
         if again is None:
             return []
         gone = self._asked[source].discard(_complement(again.ranges(), self._grid.last))
+        said = self._passed_on([(source, NOTHING, gone)])
         if source not in self._links:
-            del self._asked[source]
-        return self._passed_on(links, NOTHING, gone)
+            del self._asked[source], self._codes[source]
+        return said
 
     def wanting(self, events: Sequence[Mapping[str, Any]]) -> list[set[str]]:
         """For each event, the neighbours that ask for its number."""
@@ -251,16 +320,16 @@ class RangePolicy(Policy):
         entries = [entry for entry, _ in self._entries.values()]
         self._entries = {}
         self.learn(entries)
+        self._askers = Askers()
         for source in self._asked:
             self._asked[source] = RangeSet([(0, grid.last)])
+            self._askers.add(self._codes[source], self._asked[source].ranges())
             self._foreign.add(source)
         self._again = {source: RangeSet([(0, grid.last)]) for source in self._again}
-        for link in self._links:
-            table = self._links[link] = self._table()
-            for source, asked in self._asked.items():
-                if source != link:
-                    table.change(asked.ranges(), NOTHING)
-            table.change(_joined([self._entries[number][1] for number in sorted(self._members[link])]), NOTHING)
+        for link, members in self._members.items():
+            self._local[link] = RangeTable()
+            self._local[link].take_in(_together([self._entries[number][1] for number in sorted(members)]))
+            self._links[link] = self._filled(link)
         return [(link, Again(self.space)) for link in self._links]
 
     # --- looking ---------------------------------------------------------------------------------------------------
@@ -269,33 +338,46 @@ class RangePolicy(Policy):
         """How many entries concern the link, how many ranges it was told, and how many its neighbour asks for."""
         return {
             "entries": len(self._members[link]),
-            "told": len(self._links[link]),
+            "told": len(self._told_ranges(link).first),
             "wants": len(self._asked[link]),
             "foreign": link in self._foreign,
         }
 
+    def _filled(self, link: str) -> ToldRanges:
+        """What a link is told, made again from what is wanted."""
+        table = self._table()
+        table.change(self._wanted(link), NOTHING)
+        return table
+
     def check(self) -> None:
         """Raise AssertionError unless the invariant holds."""
+        self._askers.check()
         for link, table in self._links.items():
             table.check()
-            again = self._table()
+            self._local[link].check()
+            others, own = RangeSet(), RangeSet()
             for source, asked in self._asked.items():
                 asked.check()
                 if source != link:
-                    again.change(asked.ranges(), NOTHING)
-            again.change(_joined([self._entries[number][1] for number in self._members[link]]), NOTHING)
-            require(again.asked().pairs() == table.asked().pairs(), f"{link} is not asked what others ask for")
-            require(again.ranges().pairs() == table.ranges().pairs(), f"{link} is not told what others ask for")
+                    others.add(asked.ranges())
+            for number in self._members[link]:
+                own.add(self._entries[number][1])
+            beside = self._askers.beside(self._codes[link])
+            require(others.ranges().pairs() == beside.pairs(), f"the askers beside {link} are not those who ask")
+            require(own.ranges().pairs() == self._local[link].ranges().pairs(), f"entries of {link} are miscounted")
+            again = self._filled(link).ranges(self._wanted(link))
+            require(again.pairs() == self._told_ranges(link).pairs(), f"{link} is not told what others ask for")
 
 
-def _from_pairs(several: list[Pairs]) -> Ranges:
-    """Pairs of several messages as arrays."""
-    numbers = np.fromiter(chain.from_iterable(chain.from_iterable(several)), np.int64)
-    return Ranges(numbers[::2], numbers[1::2])
+def _turns(said: Sequence[tuple[bool, Pairs]]) -> tuple[I64, Ranges, Flags]:
+    """What a neighbour has said as arrays, for `RangeSet.follow`."""
+    numbers = np.fromiter(chain.from_iterable(chain.from_iterable(pairs for _, pairs in said)), np.int64)
+    ranges = Ranges(np.ascontiguousarray(numbers[::2]), np.ascontiguousarray(numbers[1::2]))
+    return pointers_of([len(pairs) for _, pairs in said]), ranges, np.array([wanted for wanted, _ in said], np.bool_)
 
 
-def _joined(several: list[Ranges]) -> Ranges:
-    """Ranges of several entries in one pair of arrays, one after another."""
+def _together(several: list[Ranges]) -> Ranges:
+    """Ranges of several in one pair of arrays, one after another."""
     if len(several) == 1:
         return several[0]
     return Ranges(*(np.concatenate([NO_NUMBERS, *(one[end] for one in several)]) for end in (0, 1)))

@@ -87,13 +87,13 @@ def content_of_rows(conditions: Iterable[str], events: Iterable[Mapping[str, Any
 
     Brokers declare the types that the conditions together have, so that all of them read events in the same way.
     """
-    texts, published = list(conditions), list(events)
-    if not texts or not published:
-        raise EarmarkError(f"expected subscriptions and events, got {len(texts):,} and {len(published):,}")
+    wanted, published = list(conditions), list(events)
+    if not wanted or not published:
+        raise EarmarkError(f"expected subscriptions and events, got {len(wanted):,} and {len(published):,}")
     with Matcher("scan") as matcher:
-        matcher.add_many(list(enumerate(texts)), progress=False)
+        matcher.add_many(list(enumerate(wanted)), progress=False)
         types = {name: type_ for name, type_ in matcher.stats()["attributes"].items() if type_ is not None}
-    return Content(name, texts, range(len(texts)), published, types=types)
+    return Content(name, wanted, range(len(wanted)), published, types=types)
 
 
 def offer_of(event: Mapping[str, Any]) -> str:

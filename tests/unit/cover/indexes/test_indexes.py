@@ -11,6 +11,7 @@ from tests.unit.cover.worlds import world
 from earmark import Matcher
 from earmark.cover import INDEXES, builder
 from earmark.cover.canonical import canonical
+from earmark.cover.exact import clauses_that_meet
 from earmark.cover.indexes import blocks
 from earmark.cover.indexes.kd_tree import depth_of
 from earmark.cover.indexes.members import SUBSCRIBE, UNSUBSCRIBE, Linear, Members
@@ -45,6 +46,41 @@ def test_against_every_event(name: str, seed: int) -> None:
         assert index.covered(slot).tolist() == [other for other in sorted(everyone) if made.covers(slot, other)]
         for other in range(0, 80, 7):
             assert index.covers(slot, other) == made.covers(slot, other)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("seed", range(3))
+def test_who_shares_an_event(name: str, seed: int) -> None:
+    """All that do are found, some indexes find others as well; nobody is found twice, and members come and go."""
+    made = world(seed, 300)
+    table, everyone = made.table(), np.arange(300, dtype=np.int32)
+    index = builder(name)(table, everyone[:200])
+    index.insert(table, everyone[200:])
+    index.remove(everyone[::7])
+    live = set(range(300)) - set(everyone[::7].tolist())
+    starts, found = index.meeting_batch(everyone)
+    for slot in range(300):
+        meets = {other for other in live if any(one & two for one in made.bits[slot] for two in made.bits[other])}
+        others = found[starts[slot] : starts[slot + 1]].tolist()
+        assert len(others) == len(set(others)) and set(others) <= live
+        assert meets - {slot} <= set(others)
+        if name in ("blocks", "layers"):
+            assert set(others) - {slot} == meets - {slot}
+
+
+@pytest.mark.parametrize("name", ["blocks", "layers", "mics"])
+def test_who_shares_an_event_among_many(name: str) -> None:
+    random = np.random.default_rng(3)
+    table = large("uniform", random)
+    index, scan = builder(name)(table), Linear.build(table)
+    asked = random.integers(0, len(table.sequence), 40).astype(np.int32)
+    starts, found = index.meeting_batch(asked)
+    for place, slot in enumerate(asked.tolist()):
+        others = set(found[starts[place] : starts[place + 1]].tolist()) - {slot}
+        every = np.delete(scan.meeting(slot), slot).astype(np.int64)
+        _, owners = clauses_that_meet(table, int(table.clause_start[slot]), every)
+        meets = set(every[owners].tolist())
+        assert meets == others if name != "mics" else meets <= others
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from earmark.cover.ranges.budget import BudgetTable, Weights, weight_of
-from earmark.cover.ranges.table import Ranges, RangeSet, as_ranges
+from earmark.cover.ranges.table import Ranges, RangeSet, RangeTable, as_ranges, balance
 
 LAST = 1_023
 UNIFORM = Weights.of(np.empty(0, np.int64), LAST)
@@ -53,10 +53,12 @@ ranges = st.lists(st.tuples(st.integers(0, LAST), st.integers(0, 90)), min_size=
 def test_told_depends_on_what_is_asked_alone(steps: list[tuple[Ranges, int]], budget: float, skewed: bool) -> None:
     weights = SKEWED if skewed else UNIFORM
     table, known, live = BudgetTable(budget, weights), RangeSet(), list[Ranges]()
+    counted = RangeTable()
     for asked, choice in steps:
         gone = [live.pop(choice % len(live))] if live and choice < 6 else []
         live += [asked]
-        told, withdrawn = table.change(asked, gone[0] if gone else as_ranges([]))
+        new, old = counted.subscribe(asked), counted.unsubscribe(gone[0]) if gone else as_ranges([])
+        told, withdrawn = table.change(*balance(new, old))
         assert known.add(told).pairs() == told.pairs()
         assert known.discard(withdrawn).pairs() == withdrawn.pairs()
         table.check()
@@ -67,9 +69,9 @@ def test_told_depends_on_what_is_asked_alone(steps: list[tuple[Ranges, int]], bu
         assert table.asked().pairs() == union.ranges().pairs()
         wanted, sent = weights.weigh(union.ranges()), weights.weigh(table.ranges())
         assert wanted <= sent + 1e-9 and sent <= wanted * (1 + budget) + 1e-9
-    again = BudgetTable(budget, weights)
+    again, counted = BudgetTable(budget, weights), RangeTable()
     for one in reversed(live):
-        again.change(one, as_ranges([]))
+        again.change(counted.subscribe(one), as_ranges([]))
     assert again.ranges().pairs() == table.ranges().pairs()
 
 
@@ -81,7 +83,7 @@ def test_held_out_events_keep_the_budget(skewed: bool) -> None:
     sample, held_out = ((draw(n) * last).astype(np.int64) for n in (20_000, 200_000))
     first = (draw(5_000) * (last - 40)).astype(np.int64)
     table = BudgetTable(budget, Weights.of(sample, last))
-    table.change(Ranges(first, first + rng.integers(0, 40, 5_000)), as_ranges([]))
+    table.change(as_ranges(Ranges(first, first + rng.integers(0, 40, 5_000))), as_ranges([]))
     table.check()
     sent, wanted = (RangeSet(one).holds(held_out).sum() for one in (table.ranges(), table.asked()))
     assert len(table) < len(table.asked().first)

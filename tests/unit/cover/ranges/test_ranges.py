@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from earmark.cover.ranges import ordered
-from earmark.cover.ranges.table import GREATEST, Ranges, RangeSet, RangeTable, as_ranges
+from earmark.cover.ranges.table import GREATEST, Ranges, RangeSet, RangeTable, as_ranges, balance
 from earmark.errors import EarmarkError
 
 TOP = 120
@@ -203,3 +203,24 @@ def test_a_table_counts_numbers_and_not_subscribers() -> None:
         table.discard([(1, 2)])
     table.check()
     assert table.ranges().pairs() == [(1, 2), (5, 9)]
+
+
+@given(
+    gap=st.sampled_from((0, 1, 3, 9)),
+    steps=st.lists(st.tuples(subscriptions, subscriptions), max_size=12),
+)
+def test_gaps_close_and_open_with_what_is_wanted(
+    gap: int, steps: list[tuple[list[tuple[int, int]], list[tuple[int, int]]]]
+) -> None:
+    """What a set with gaps has depends on what is wanted alone, and it tells what comes and goes."""
+    wanted, told, known = RangeSet(), RangeSet(), RangeSet()
+    for added, removed in steps:
+        before = wanted.ranges()
+        wanted.add(added)
+        wanted.discard(removed)
+        new, old = balance(wanted.ranges(), before)
+        came, went = told.put_in(new, gap), told.retreat(wanted, old, gap)
+        told.check()
+        assert numbers(told.ranges().pairs()) == claimed(numbers(wanted.ranges().pairs()), gap)
+        assert known.add(came).pairs() == came.pairs() and known.discard(went).pairs() == went.pairs()
+        assert known.ranges().pairs() == told.ranges().pairs()
