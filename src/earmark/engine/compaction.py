@@ -53,9 +53,10 @@ LONGEST_TAIL = 1024
 REBUILD_SHARE = 1 / 2
 """More new rows than this share of the sealed ones are indexed at once, by the thread that adds them."""
 FACTOR = 32
-"""A segment is joined with one that is at most this many times larger. A million subscriptions then have one small sealed
-segment beside them, and every segment costs a single event some microseconds; with a factor of 8 there were two or
-three. The large one is made again for every 32nd of the book that is added, in the background."""
+"""A segment is joined with one that is at most this many times larger. Beside a million subscriptions there is then one
+small sealed segment; with a factor of 8 there were two or three, and each costs a single event some microseconds. The
+large one is made again, in the background, whenever a 32nd of the book has been added.
+"""
 SMALLEST_SHRINK = 1024
 SHRINK_SHARE = 1 / 4
 """A segment is made again when more of its slots than these are removed, or have ended: so many, and so many for each
