@@ -85,6 +85,8 @@ class CoverIndex:
         """Whether to refuse conditions that would change the keys of others, for those who have derived from them."""
         self.renewals = 0
         """How often slots were numbered again."""
+        self._size_in_use = 0
+        """How many attributes and constants the schema had when those that nothing used were left out."""
         self._build = partial(builder(index), **options)
         self._renew(version_of((), attributes, zone))
 
@@ -104,7 +106,6 @@ class CoverIndex:
         whole = version.whole
         table = canonized(whole.arrays, whole.schema).table
         self._version, self._is_shared = version, True
-        self._schema_size = _size(version.schema)
         self._rows: Segment = replace(whole, arrays=table, room=None)
         self.members: Members = self._build(table)
 
@@ -182,12 +183,13 @@ class CoverIndex:
     def _without_unused(self, version: Version) -> Version:
         """The version without attributes and constants that only removed subscriptions had, where these may be many."""
         schema = version.schema
-        if self.keep_keys or LIFE in schema.by_name or _size(schema) <= 2 * self._schema_size + MOST_UNUSED:
+        if self.keep_keys or LIFE in schema.by_name or size_of(schema) <= 2 * self._size_in_use + MOST_UNUSED:
             return version
         fresh, whole = Schema(schema.zone_name, strict=schema.strict), version.whole
         fresh.declare({one.name: str(one.type) for one in schema if one.declared})
         items = [subscription_at(whole, slot) for slot in range(len(whole))]
         made = updates.added(Version.empty(fresh), prepare(fresh, items, numbered=False))
+        self._size_in_use = size_of(made.schema)
         return replace(made, integer_ids=version.integer_ids)
 
     # --- looking ---------------------------------------------------------------------------------------------
@@ -291,7 +293,7 @@ class CoverIndex:
         require(list(self) == whole.ids.objects[: len(whole)], "members and subscriptions disagree")
 
 
-def _size(schema: Schema) -> int:
+def size_of(schema: Schema) -> int:
     """How many attributes and constants a schema has."""
     return len(schema) + sum(map(len, schema.strings.values()))
 

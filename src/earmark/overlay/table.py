@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from earmark import index as indexes
+from earmark.cover.cover_index import MOST_UNUSED, size_of
 from earmark.engine import updates
 from earmark.engine.batch import read
 from earmark.engine.compaction import compacted
@@ -40,8 +41,6 @@ TAIL_SHARE = 1 / 8
 """and as a share of the indexed ones."""
 
 
-MOST_UNUSED = 1 << 12
-"""Attributes that may be left over from removed conditions, beside as many as are in use."""
 _ANOTHER = "another subscription"
 """Who taught a type, as those are told whose conditions or events contradict it."""
 MOST_OWNERS = 1 << 16
@@ -70,7 +69,8 @@ class Table:
         """Make an empty table; `attributes` declares types. Matches have scores where they are asked for."""
         self._declared, self._zone = attributes or {}, zone
         self._version = Version.empty(self._new_schema())
-        self._most_names = MOST_UNUSED
+        self._most_known = MOST_UNUSED
+        """Attributes and constants, beyond which those that nothing uses are forgotten."""
         self._build = indexes.builder(INDEX)
         self._ask = Ask(scores=scores)
         self._new: dict[int, str] = {}
@@ -165,15 +165,15 @@ class Table:
             except SubscriptionError:
                 for number, condition in rows:
                     self._add_or_widen(number, condition)
-        if len(self._version.schema) > self._most_names:
-            self._forget_names()
+        if size_of(self._version.schema) > self._most_known:
+            self._forget_unused()
 
-    def _forget_names(self) -> None:
-        """Bind what lives again, without the attributes that only removed conditions had."""
+    def _forget_unused(self) -> None:
+        """Bind what lives again, without the attributes and constants that only removed conditions had."""
         whole, schema = self._version.whole, self._new_schema()
         rows = [subscription_at(whole, slot) for slot in range(len(whole))]
         self._version = updates.added(Version.empty(schema), prepare(schema, rows, numbered=False))
-        self._most_names = 2 * len(self._version.schema) + MOST_UNUSED
+        self._most_known = 2 * size_of(self._version.schema) + MOST_UNUSED
         self._hide_origins()
 
     def _add_or_widen(self, number: int, condition: str) -> None:
