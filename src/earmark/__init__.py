@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from earmark.index.contract import MicsAdaptation, TreeAdaptation, Work
     from earmark.language.parse import parse
     from earmark.language.predicate import Condition, Predicate
-    from earmark.matcher import Match, Matcher
+    from earmark.matcher import Matcher
+    from earmark.reader import Match
     from earmark.segment.builder import Subscription
     from earmark.segment.explain import ClauseExplanation, ConstraintExplanation, Explanation, NearMiss
     from earmark.segment.validate import Problem, validate
@@ -63,7 +64,7 @@ _HOMES = {
     "TreeAdaptation": "index.contract",
     "Work": "index.contract",
     "Mode": "engine.searcher",
-    "Match": "matcher",
+    "Match": "reader",
     "Matcher": "matcher",
     "Verification": "engine.verify",
     "Interval": "events.mappings",

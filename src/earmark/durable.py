@@ -46,7 +46,8 @@ from earmark.keys.schema import Schema
 from earmark.language.parameters import Params
 from earmark.language.predicate import Condition
 from earmark.locks import remade_lock
-from earmark.matcher import DEFAULT_INDEX, Matcher, Weights
+from earmark.matcher import DEFAULT_INDEX, Matcher
+from earmark.reader import Weights
 from earmark.segment.builder import Subscription
 from earmark.segment.combine import Combine, combination
 from earmark.segment.ids import Id, checked_id

@@ -10,7 +10,6 @@ from __future__ import annotations
 import mmap
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,6 +18,7 @@ from earmark.engine.version import IndexedSegment
 from earmark.flat import bits
 from earmark.flat.arrays import U64, frozen
 from earmark.index.driver import ArrayIndex
+from earmark.lazy import lazy_property
 from earmark.locks import remade_lock
 from earmark.segment.segment import Row, Segment, Tags
 
@@ -76,7 +76,7 @@ class LazySegment(IndexedSegment):
     _open: Callable[[], Contents]
     _resident: Resident | None
 
-    @cached_property
+    @lazy_property
     def _opened(self) -> Contents:
         return self._open()
 
@@ -85,8 +85,8 @@ class LazySegment(IndexedSegment):
         """The subscriptions, opened now if they were not."""
         return self._opened[0]
 
-    @cached_property
-    def index(self) -> ArrayIndex[Any] | None:  # type: ignore[override]
+    @lazy_property
+    def index(self) -> ArrayIndex[Any] | None:
         """The index, opened now if it was not."""
         return self._opened[2]()
 

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -38,6 +37,7 @@ from earmark.index.driver import ArrayIndex
 from earmark.index.one import OneEvent
 from earmark.index.scan import Scan
 from earmark.keys.schema import INT64_MAX, LIFE, Schema
+from earmark.lazy import lazy_property
 from earmark.segment.arrays import SegmentArrays, gather
 from earmark.segment.combine import Combination, scoring_of
 from earmark.segment.evaluate import NO_LIFE, score_matches
@@ -109,12 +109,12 @@ class IndexedSegment:
         """Whether it has an index; then it takes no more rows."""
         return self.index is not None
 
-    @cached_property
+    @lazy_property
     def forgotten_count(self) -> int:
         """How many slots the index does not know."""
         return bits.count(self.forgotten)
 
-    @cached_property
+    @lazy_property
     def alive(self) -> U64:
         """The bitmap of slots that are not removed. O(slots / 64), a copy, after a change."""
         slots, known = len(self), self.known
@@ -132,12 +132,12 @@ class IndexedSegment:
             words[slot >> 6] &= ~(1 << (slot & 63))
         return frozen(made)
 
-    @cached_property
+    @lazy_property
     def removed(self) -> U64:
         """The bitmap of slots that are removed. O(slots / 64)."""
         return frozen(bits.all_set(len(self)) & ~self.alive)
 
-    @cached_property
+    @lazy_property
     def _scan(self) -> Scan:
         return Scan(self.segment.arrays)
 
@@ -183,7 +183,7 @@ class IndexedSegment:
     def _tagged(self, scope: Tags) -> U64:
         return bits.both(self.alive, self.segment.tagged(scope))
 
-    @cached_property
+    @lazy_property
     def _scoped(self) -> tuple[Scoped, ...]:
         """The last scopes that were asked for, the newest first."""
         return ()
@@ -260,7 +260,7 @@ class IndexedSegment:
             self.__dict__["_narrowed"] = known
         return known[2], NO_LIFE
 
-    @cached_property
+    @lazy_property
     def _narrowed(self) -> tuple[U64, U64, U64] | None:
         """The last two bitmaps that were asked together, and the slots in both."""
         return None
@@ -348,7 +348,7 @@ class Version:
         """Always: a version without subscriptions still has its schema."""
         return True
 
-    @cached_property
+    @lazy_property
     def live(self) -> int:
         """How many subscriptions are living."""
         return sum(one.live for one in self.segments)
@@ -397,7 +397,7 @@ class Version:
                 yield number, None if end - begin == count else events_met[begin:end]
         yield from ((number, None) for number in range(shards, len(self.segments)) if number not in over)
 
-    @cached_property
+    @lazy_property
     def ends(self) -> dict[int, int]:
         """By number of segment: the time, as a key, after which none of its subscriptions match; where there is one.
 
@@ -424,13 +424,13 @@ class Version:
         generation = segment.schema.generation
         return self.schema if generation == self.schema.generation else self.older[generation]
 
-    @cached_property
+    @lazy_property
     def older(self) -> dict[int, Schema]:
         """By generation, where it is not the version's: the schema that encodes events for segments that have it."""
         others = [one for one in self.segments if one.generation != self.schema.generation]
         return {one.generation: self.schema.under(one.segment.schema) for one in others}
 
-    @cached_property
+    @lazy_property
     def whole(self) -> Segment:
         """All living subscriptions as one segment, in order of insertion. O(size) unless it is one already."""
         return self.joined(self.segments)

@@ -18,7 +18,6 @@ nothing but constants, so it does not matter when it is done: a plan is made onl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
@@ -34,6 +33,7 @@ from earmark.language.literals import LiteralError, negated, number_value
 from earmark.language.parse import Template, leaf_of
 from earmark.language.predicate import AnyOf, Mode
 from earmark.language.tokens import KINDS, Hole, item_value
+from earmark.lazy import lazy_property
 
 _LONGEST = 18  # characters of a number that is read as a double; what has more digits than SQL takes is longer
 _WHOLE = 2.0**52  # doubles below have keys with neighbours, whatever becomes of the attribute (numbers.py)
@@ -309,7 +309,7 @@ class Run:
         self._read: list[list[NDArray[Any]]] = [[] for _ in places]
         self._counts: list[list[I64]] = [[] for _ in places]
 
-    @cached_property
+    @lazy_property
     def names(self) -> set[str]:
         """The attributes of the conditions."""
         return {attribute.name for clause in self._clauses for attribute, _ in clause}

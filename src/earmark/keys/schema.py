@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from decimal import Decimal
 from enum import StrEnum
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import count
 from typing import Any
 
@@ -30,6 +30,7 @@ from earmark.keys.strings import StringKeys
 from earmark.language.literals import Value, zone_of
 from earmark.language.predicate import MAX_NAME, MAX_PARTS
 from earmark.language.words import nearest_name
+from earmark.lazy import lazy_property
 
 
 class Kind(StrEnum):
@@ -272,14 +273,14 @@ class Schema:
         items = {number: strings.items() for number, strings in self.strings.items()}
         return self.rekeyed((), {n: StringKeys.from_items(own, keys.tolist()) for n, (own, keys) in items.items()})
 
-    @cached_property
+    @lazy_property
     def domains(self) -> tuple[I64, I64]:
         """The least and greatest key of each attribute; all of int64 while its type is unknown."""
         types = [attribute.type for attribute in self]
         low = np.array([INT64_MIN if t is None else t.low for t in types], np.int64)
         return low, np.array([INT64_MAX if t is None else t.high for t in types], np.int64)
 
-    @cached_property
+    @lazy_property
     def typed(self) -> NDArray[np.bool_]:
         """Which attributes have a type."""
         return np.array([attribute.type is not None for attribute in self], bool)

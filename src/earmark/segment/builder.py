@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
-from functools import cached_property
 from itertools import accumulate, chain, islice
 from operator import itemgetter
 from typing import Any, Protocol
@@ -35,6 +34,7 @@ from earmark.language.normal import Clauses
 from earmark.language.parameters import Params, bound
 from earmark.language.parse import compared, known_template, parse_clauses, split_units
 from earmark.language.predicate import Condition, Leaf, Predicate, check_text, literal_sql, to_sql
+from earmark.lazy import lazy_property
 from earmark.segment.arrays import EMPTY, SegmentArrays, gather
 from earmark.segment.bound import arrays_of, resolved_sets, run_arrays
 from earmark.segment.ids import Base, Id, IdColumn, Ids, are_distinct, checked_id
@@ -298,7 +298,7 @@ class Builder:
         """How many were taken."""
         return len(self._ids)
 
-    @cached_property
+    @lazy_property
     def _planner(self) -> Planner:
         return Planner(self._binder)
 

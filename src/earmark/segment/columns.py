@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import tzinfo
 from decimal import Decimal
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +33,7 @@ from earmark.flat.arrays import F64, I64, PackedStrings, from_arrow, frozen
 from earmark.keys.cuts import cut
 from earmark.keys.numbers import constant_of, float_keys, is_narrow, narrow_key, position_of
 from earmark.keys.schema import INT64_MAX, INT64_MIN, Attribute, AttributeType, Draft, Kind, Schema, type_of
+from earmark.lazy import lazy_property
 from earmark.segment.arrays import NO_MOMENTS, SegmentArrays, offsets
 from earmark.segment.builder import Prepared, as_mapping, checked_score, checked_tags, id_problems
 from earmark.segment.ids import MAX_ID, Base, Id, IdColumn, checked_id
@@ -340,7 +340,7 @@ class Side:
         self._rows = rows
         self._column = column
 
-    @cached_property
+    @lazy_property
     def known(self) -> I64:
         """Where the column has a bound."""
         return np.flatnonzero(~np.asarray(self._column.is_null()))
@@ -350,7 +350,7 @@ class Side:
         """The rows with a bound."""
         return self._rows[self.known]
 
-    @cached_property
+    @lazy_property
     def value(self) -> Any:
         """The first bound."""
         return self._column[int(self.known[0])].as_py()

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -28,6 +27,7 @@ from earmark.errors import EarmarkError, require
 from earmark.flat import bits
 from earmark.flat.arrays import F64, I32, I64, NO_STRINGS, U64, Listed, PackedStrings, frozen, packed, read_only
 from earmark.keys.schema import INT64_MAX, INT64_MIN, LIFE, Schema
+from earmark.lazy import lazy_property
 from earmark.segment.arrays import FEW, SegmentArrays, check_arrays, gather
 from earmark.segment.evaluate import NO_LIFE, fixed_scores
 from earmark.segment.ids import Id, Ids, Lookups, checked_id, distinct
@@ -179,34 +179,34 @@ class Segment:
         """Always: a segment without slots still has a schema."""
         return True
 
-    @cached_property
+    @lazy_property
     def is_ordered(self) -> bool:
         """Whether slots ascend with sequence, so that slot order is the order of insertion."""
         sequence = self.arrays.sequence
         return bool((sequence[:-1] < sequence[1:]).all()) if self.known_order is None else self.known_order
 
-    @cached_property
+    @lazy_property
     def fixed_scores(self) -> F64:
         """By slot, the score that does not depend on the event; NaN where it does. O(constraints)."""
         return frozen(fixed_scores(self.arrays))
 
-    @cached_property
+    @lazy_property
     def ends(self) -> I64:
         """The last moments of all slots, ascending; empty where no slot has a life span."""
         return frozen(np.sort(self.arrays.last_moment))
 
-    @cached_property
+    @lazy_property
     def last_end(self) -> int:
         """The key of the last moment at which some slot may match. O(slots)."""
         return int(self.arrays.last_moment.max()) if len(self.arrays.last_moment) else INT64_MAX
 
-    @cached_property
+    @lazy_property
     def shared_life(self) -> tuple[int, int]:
         """The keys of the first and the last moment at which all slots live; at none, if these descend. O(slots)."""
         first, last = self.arrays.first_moment, self.arrays.last_moment
         return (int(first.max()), int(last.min())) if len(first) else (INT64_MIN, INT64_MAX)
 
-    @cached_property
+    @lazy_property
     def living(self) -> Living:
         """Which slots are living when."""
         return Living(self.arrays.first_moment, self.arrays.last_moment)

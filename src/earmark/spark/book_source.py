@@ -30,7 +30,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,6 +45,7 @@ from earmark.book.saving import opened
 from earmark.engine.version import Version
 from earmark.errors import EarmarkError
 from earmark.flat.arrays import I64
+from earmark.lazy import lazy_property
 from earmark.segment.builder import Subscription
 from earmark.segment.forms import subscription_at
 from earmark.segment.segment import Segment
@@ -90,7 +90,7 @@ class BookOptions:
         if self.since is not None and self.table != DIFFERENCES:
             raise EarmarkError(f"the option 'since' of {FORMAT} is for the table {DIFFERENCES!r}")
 
-    @cached_property
+    @lazy_property
     def snapshot(self) -> Snapshot:
         """The version that is read; the later one of two."""
         return Snapshot.open(self.root, self.version)

@@ -121,6 +121,26 @@ going = False
 print(outcomes)
 """
 
+COMPUTING = """
+from earmark import Matcher
+from earmark.engine import version
+
+one, other = Matcher("scan"), Matcher("scan")
+one.add(1, "a > 3")
+other.add(2, "a > 4")
+join, is_inside = version.join, threading.Event()
+
+def never_ends(*_):
+    is_inside.set()
+    time.sleep(1_000)
+
+version.join = never_ends                     # in the middle of `Version.whole`, which is kept once it is computed
+threading.Thread(target=one.ids, daemon=True).start()
+is_inside.wait()
+version.join = join
+print([finishes(lambda: other.ids() == [2]), finishes(lambda: one.ids() == [1])])
+"""
+
 
 def outcomes_of(script: str, tmp_path: Path, **variables: str) -> list[object]:
     path = tmp_path / "script.py"
@@ -140,6 +160,10 @@ def outcomes_of(script: str, tmp_path: Path, **variables: str) -> list[object]:
 
 def test_children_search(tmp_path: Path) -> None:
     assert outcomes_of(FORKED + SEARCHING, tmp_path) == [0] * 30
+
+
+def test_children_compute_what_another_thread_was_computing(tmp_path: Path) -> None:
+    assert outcomes_of(FORKED + COMPUTING, tmp_path) == [0, 0]
 
 
 @pytest.mark.skipif(not jit.JIT, reason="kernels are plain Python in this run")

@@ -19,13 +19,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from random import Random
 
 import numpy as np
 
 from earmark.errors import EarmarkError
 from earmark.flat.arrays import I64
+from earmark.lazy import lazy_property
 
 MOST_BROKERS = 1_000
 FIGURE_1 = ((1, 2), (1, 3), (2, 4), (2, 5), (3, 6), (3, 7), (4, 8), (5, 9), (6, 10), (7, 11))
@@ -50,7 +50,7 @@ class Topology:
                 f"{len(self.edges):,} links, with {len(self._breadth_first):,} brokers connected to {self.brokers[0]!r}"
             )
 
-    @cached_property
+    @lazy_property
     def neighbours(self) -> tuple[tuple[int, ...], ...]:
         """The neighbours of each broker, ascending."""
         out: list[list[int]] = [[] for _ in self.brokers]
@@ -59,7 +59,7 @@ class Topology:
             out[other].append(one)
         return tuple(tuple(sorted(row)) for row in out)
 
-    @cached_property
+    @lazy_property
     def _breadth_first(self) -> tuple[int, ...]:
         order, seen = [0], {0}
         for broker in order:
@@ -68,13 +68,13 @@ class Topology:
             order.extend(fresh)
         return tuple(order)
 
-    @cached_property
+    @lazy_property
     def parent(self) -> I64:
         """The neighbour of each broker that is nearer to broker 0; broker 0 is its own."""
         place = {broker: i for i, broker in enumerate(self._breadth_first)}
         return np.array([min(self.neighbours[b], key=place.__getitem__) if b else 0 for b in range(len(self.brokers))])
 
-    @cached_property
+    @lazy_property
     def distances(self) -> I64:
         """The number of links from each broker to each other one."""
         out = np.zeros((len(self.brokers), len(self.brokers)), np.int64)
@@ -83,7 +83,7 @@ class Topology:
             out[broker, before] = out[before, broker] = out[self.parent[broker], before] + 1
         return out
 
-    @cached_property
+    @lazy_property
     def intervals(self) -> tuple[I64, I64]:
         """Numbers first … last of each broker: those of the brokers below it are inside, first is its own.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +19,7 @@ from earmark.cover import builder
 from earmark.cover.audit import audit
 from earmark.cover.indexes.blocks import CoverBlocks
 from earmark.cover.relation_graph import RelationGraph
+from earmark.lazy import lazy_property
 from earmark.report import oracles
 from earmark.report.bench import Bench
 from earmark.report.experiment import Experiment, Panel, Printed
@@ -75,7 +76,7 @@ class Stream:
                 graph.unsubscribe(slot)
         return graph
 
-    @cached_property
+    @lazy_property
     def forwarded(self) -> frozenset[int]:
         """What must be forwarded at the end."""
         return oracles.forwarded(self.commands)
