@@ -21,7 +21,8 @@ covers of a shard say that it may match (covers.py).
 
 How good a cut is, is measured: the sample is cut and covered, and points like the subscriptions themselves are routed.
 Such a point has the attributes of two clauses of the sample, since an event has more attributes than a subscription
-that it matches.
+that it matches. On each attribute it is in the middle of the range, or at the bound of a range that has only one, such
+as `price > 30`.
 
 Complexity: learning O(sample); cutting a subscription O(axes + depth) by region, O(constraints x shards) by cluster.
 """
