@@ -51,6 +51,15 @@ def test_panels_fit_a_narrow_screen(figure_7: Measurement) -> None:
     assert "minmax(min(20rem, 100%), 1fr)" in page([figure_7], {}, {})
 
 
+def test_the_overview_has_the_first_day_and_the_last() -> None:
+    first, last = (
+        replace(COMMITTED[0], date="2026-11-18T21:50:00+00:00"),
+        replace(COMMITTED[1], date="2026-11-19T06:55:00+00:00"),
+    )
+    assert "scale `full`, 2026-11-18 to 2026-11-19; " in generated("all", [last, first])
+    assert "scale `full`, 2026-11-18; " in generated("all", [first])
+
+
 def test_claims_of_the_papers_and_our_own_are_counted_apart() -> None:
     counted = tally([verdict for measurement in COMMITTED for verdict in verdicts(measurement)])
     report, overview = page(COMMITTED, {}, {}), generated("all", COMMITTED)

@@ -149,11 +149,11 @@ def _counted(group: Sequence[Verdict]) -> str:
 def _machine(measurements: Sequence[Measurement]) -> str:
     if not measurements:
         return MISSING
-    dates = sorted(measurement.date for measurement in measurements)
+    days = sorted(measurement.date[:10] for measurement in measurements)
     loads = [float(measurement.machine["load_average"]) for measurement in measurements]
     return (
         f"{machines(measurements)}; load average {min(loads):.1f} to {max(loads):.1f}; scale "
-        f"`{measurements[0].scale}`, {dates[0][:10]}; {versions(measurements)}.\n"
+        f"`{measurements[0].scale}`, {' to '.join(dict.fromkeys((days[0], days[-1])))}; {versions(measurements)}.\n"
         "\n" + "".join(f"- {run}\n" for run in run_lines(measurements))
     )
 
