@@ -59,8 +59,8 @@ large one is made again, in the background, whenever a 32nd of the book has been
 """
 SMALLEST_SHRINK = 1024
 SHRINK_SHARE = 1 / 4
-"""A segment is made again when more of its slots than these are removed, or have ended: so many, and so many for each
-living one."""
+"""A segment is made again when more of its slots than these are removed or have ended: a number, and a share of the
+living ones."""
 AT_ONCE, SHARE_AT_ONCE = 1 << 15, 1 / 32
 """At most this many slots, and this share of the largest segment, are compacted by the writer that made it worthwhile.
 That takes up to 50 ms, once in a thousand changes. A thread beside it takes the interpreter away from writers and
