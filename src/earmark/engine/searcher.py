@@ -382,7 +382,7 @@ class Searcher:
         )
 
     def _runs(self, answers: int) -> int:
-        """In how many runs so many answers are named: the same number for each thread, or one where they are few."""
+        """The number of runs in which these answers are named: the same for each thread, or one where they are few."""
         each = min(RUNS, answers // (_NAMED_APIECE * self.threads))
         return each * self.threads if each else 1
 

@@ -32,7 +32,7 @@ from earmark.engine.router import Router
 from earmark.errors import require
 from earmark.events.arrays import EventArrays
 from earmark.flat import bits
-from earmark.flat.arrays import F64, I32, I64, U64, frozen
+from earmark.flat.arrays import F64, I32, I64, U64, copy_to, frozen
 from earmark.index.driver import ArrayIndex
 from earmark.index.one import OneEvent
 from earmark.index.scan import Scan
@@ -48,7 +48,7 @@ from earmark.segment.segment import NO_TAGS, Row, Segment, Tags, no_segment, use
 FEW_SHARE = 1 / 256
 """A smaller share of eligible slots than this is scanned, without the index."""
 FEW_REMOVED = 128
-"""So many removals are noted one by one; then a bitmap without them is made."""
+"""Up to this many removals are noted one by one; then a bitmap without them is made."""
 SCOPES = 4
 """Bitmaps of scopes that a segment keeps."""
 
@@ -77,7 +77,7 @@ class IndexedSegment:
     base: U64
     """The bitmap of slots that were living at some moment,"""
     known: int
-    """when there were so many slots,"""
+    """when there were this many slots,"""
     since: tuple[int, ...]
     """and the slots removed since then: at most FEW_REMOVED."""
     live: int
@@ -121,7 +121,8 @@ class IndexedSegment:
         if slots == known and not self.since:
             return self.base
         if slots == known:
-            made = self.base.copy()
+            made = np.empty_like(self.base)
+            copy_to(made, self.base)
         else:
             made, whole = bits.all_set(slots).copy(), known // bits.WORD
             made[:whole] = self.base[:whole]
@@ -549,8 +550,12 @@ class Version:
 
 def _counting(uses: I32, more: Mapping[int, int], sign: int) -> tuple[I32, list[int]]:
     """The uses of attributes with some more, or fewer; and those of the attributes that nothing uses then."""
-    made = uses.copy()
+    made = np.empty_like(uses)
+    copy_to(made, uses)
     counted: Any = memoryview(made)  # type: ignore[arg-type]
+    unused = []
     for number, count in more.items():
-        counted[number] += sign * count
-    return frozen(made), [number for number in more if not counted[number]]
+        counted[number] = left = counted[number] + sign * count
+        if not left:
+            unused.append(number)
+    return frozen(made), unused

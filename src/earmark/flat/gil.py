@@ -1,4 +1,4 @@
-"""Python's lock (the GIL), let go and taken again inside compiled code.
+"""Python's lock (the GIL), released and taken again inside compiled code.
 
 A kernel that Numba calls without the lock must win it back at the end, and with busy threads about that takes as long
 as the interpreter leaves them, 5 ms. So a short search keeps the lock, and a long one gives it up; the caller says
@@ -32,7 +32,7 @@ def release(typing_context: Any, wanted: Any) -> Any:
 
 @intrinsic
 def reacquire(typing_context: Any, state: Any) -> Any:
-    """Take the lock again if it was let go."""
+    """Take the lock again if it was released."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         with builder.if_then(is_not_null(builder, arguments[0])):

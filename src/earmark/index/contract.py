@@ -89,7 +89,7 @@ class Index(Protocol):
         """Eligible slots that match event e of the batch, ascending; `life` as in `driver.py`."""
 
     def match_many(self, events: EventArrays, eligible: U64, threads: int = 1, life: int = NO_LIFE) -> tuple[I64, I32]:
-        """The same for every event, on up to so many threads: (event_ptr, slots)."""
+        """The same for every event, on up to `threads` threads: (event_ptr, slots)."""
 
     def top_k(
         self,

@@ -59,13 +59,13 @@ A = TypeVar("A", bound=tuple[Any, ...])
 SPARES = max(4, cores() + 1)
 """Scratch kept for the next searches: enough for each thread of one."""
 TASTED, WORTHWHILE, MANY_EVENTS = 16, 1e-3, 512
-"""The first events of a batch show what all will take: several threads search from so many seconds on. This many events
-are worth it whatever they take.
+"""The first events of a batch show what all will take: several threads search where that is at least this many seconds.
+This many events are worth it whatever they take.
 """
 FEW_SLOTS, FEW_LANES = 1 << 12, 64
 """Fewer slots, and fewer events that share work, are searched by one thread."""
 FIRST_ROOM, FEW_EVENTS = 1 << 12, 64
-"""Slots that a search of up to so many events makes room for at first; of more events in proportion."""
+"""Slots that a search makes room for at first, and for how many events at most; of more events in proportion."""
 HEAP_ENTRIES = 1 << 22
 """Ranked search takes fewer events at a time when k is so large that their heaps would exceed this."""
 MATCHED_AT_ONCE = 512
@@ -111,7 +111,7 @@ class ArrayIndex(Generic[A]):
     """The eligible slots of the last single event, and those among them that are residual."""
     _enter_rank: Callable[..., None] | None = None
     _observed: tuple[int, float] = (0, 0.0)
-    """Events of late, and the work that they took, where what was planned for an event counts as 1."""
+    """Recent events, and the work that they took, where what was planned for an event counts as 1."""
     _is_by_scan = False
     """Whether the last batch was left to the scan."""
     _turn = 0

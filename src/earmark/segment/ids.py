@@ -42,6 +42,8 @@ _FEW = 1 << 12
 
 def checked_id(one: Any) -> Id:
     """An id as a plain string or 64-bit integer, also where it comes as a subclass, such as the member of an enum."""
+    if type(one) is int and -(2**63) <= one < 2**63:
+        return one
     if type(one).__module__ == "numpy" and hasattr(one, "item"):
         one = one.item()
     if isinstance(one, bool) or not isinstance(one, str | int):
@@ -138,8 +140,8 @@ class Base:
         listed: Any = memoryview(keys)  # type: ignore[arg-type]
         at = bisect_right(listed, key) - 1  # numpy would release the interpreter, and wait to get it back
         while at >= 0 and listed[at] == key:
-            slot = at if order is None else int(order[at])
-            if self[slot] == one:
+            slot: int = at if order is None else order.item(at)
+            if type(one) is int or self[slot] == one:
                 return slot
             at -= 1  # another string with this hash
         return None

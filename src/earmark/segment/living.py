@@ -41,7 +41,7 @@ class Living:
         self._tested = 0
 
     def count_tests(self, matches: int) -> None:
-        """Note that so many matches had their life spans tested."""
+        """Note how many matches had their life spans tested."""
         self._tested += matches
 
     def between(self, first: int, last: int) -> U64 | None:

@@ -25,7 +25,19 @@ import numpy as np
 
 from earmark.errors import EarmarkError, require
 from earmark.flat import bits
-from earmark.flat.arrays import F64, I32, I64, NO_STRINGS, U64, Listed, PackedStrings, frozen, packed, read_only
+from earmark.flat.arrays import (
+    F64,
+    I32,
+    I64,
+    NO_STRINGS,
+    U64,
+    Listed,
+    PackedStrings,
+    copy_to,
+    frozen,
+    packed,
+    read_only,
+)
 from earmark.keys.schema import INT64_MAX, INT64_MIN, LIFE, Schema
 from earmark.lazy import lazy_property
 from earmark.segment.arrays import FEW, SegmentArrays, check_arrays, gather
@@ -37,9 +49,9 @@ Tags: TypeAlias = tuple[tuple[str, str], ...]
 NO_TAGS: Tags = ()
 MOST_ELEMENTS = 2**31 - 1
 _MANY = 1 << 16
-"""From so many elements on, a column that grows has less spare room."""
+"""From this many elements on, a column that grows has less spare room."""
 _AT_ONCE = 1 << 14
-"""So many slots are put in order at once."""
+"""Slots that are put in order at once."""
 _KINDS = (
     *(np.int32, np.int32, np.int32, np.uint8, np.int32, np.int64, np.int64, np.float64, np.float64, np.int64),
     *(np.int64, np.int64),
@@ -112,10 +124,10 @@ class _Room:
         return made
 
     def _grow(self, at: int, size: int, end: int) -> Any:
-        """Give a column room for so many elements, and for more of them later; its memory."""
+        """Give a column room for this many elements, and for more of them later; its memory."""
         before, spare = self._columns[at], size // (2 if size < _MANY else 16)
         column = np.empty(max(16, end, size + spare), before.dtype)
-        column[:size] = before[:size]
+        copy_to(column, before[:size])
         self._columns[at], self._views[at] = column, read_only(column)
         self._elements[at] = memoryview(column)  # type: ignore[arg-type]
         return self._elements[at]

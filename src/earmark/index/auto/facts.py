@@ -48,7 +48,7 @@ class Facts(NamedTuple):
 
 
 def sampled(table: SegmentArrays, most: int, constraints: int) -> SegmentArrays:
-    """At most so many subscriptions with about so many constraints, spread evenly; the table where it is no larger."""
+    """At most `most` subscriptions, spread evenly, with about `constraints` constraints; or the table, if no larger."""
     slots = len(table.sequence)
     most = max(1, min(most, constraints * slots // max(1, len(table.attr))))
     if slots <= most:

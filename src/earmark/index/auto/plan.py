@@ -54,7 +54,7 @@ class Plan:
     """How many of them raced; 0 where the statistics were enough."""
     events: int
     recent: bool
-    """Whether these were events of late, or made from the subscriptions."""
+    """Whether these were recent events; otherwise they were made from the subscriptions."""
     k: int
     """Planned for the k best; 0: for all matches."""
     facts: Facts
@@ -87,7 +87,7 @@ class Plan:
             return f"for now, while {names} {are} being compiled in the background"
         if first.expected is None:
             return first.note or "by the statistics"
-        cost = f"expected {_us(first.expected)} µs an event"
+        cost = f"expected {_us(first.expected)} µs per event"
         raced = [one for one in others if one.expected is not None]
         if not raced:
             return f"{cost}; the others were {BEHIND_AT_ONCE}"

@@ -49,7 +49,7 @@ HIGHEST, ALWAYS = 4095, 65535
 """The greatest code of a key; and the code of an end that is not there, which passes always."""
 
 MOST_CODED = 32
-"""Entries have codes for so many attributes, the first; what they ask of the others is verified."""
+"""Entries have codes for the first of the attributes, up to this many; what they ask of the others is verified."""
 WORDS = 64
 """Of a row."""
 LINES, LINE = 8, 512
