@@ -9,10 +9,11 @@ several sizes, for the 10 best and for all matches; then what Spark takes on top
     µs per event = event + route (where there are several shards) + cover x covers met + visit x shards met
                   + search x shards met x size ^ p + match x matches returned + Spark's share of events and matches
 
-where size is the subscriptions of a shard, in millions. Coefficients and p are fitted to the relative error, none below
-zero. The largest snapshot is left out of the fit, and the error on it is printed beside that on the others. Shards met
-grow as a power of the number of shards, and covers met as a product of powers of shards and subscriptions; both are
-fitted too. Then the model is asked for 100M subscriptions and 10 billion events per day: cores, core-hours, memory.
+where size is the subscriptions of a shard, in millions. Routing is measured, and fitted, apart from the rest, since
+covers and shards met grow together. Coefficients and p are fitted to the relative error, none below zero. The largest
+snapshot is left out of the fit, and the error on it is printed beside that on the others. Shards met grow as a power of
+the number of shards, and covers met as a product of powers of shards and subscriptions; both are fitted too. Then the
+model is asked for 100M subscriptions and 10 billion events per day: cores, core-hours, memory.
 With `--markdown` all of it goes into the marked place of a page.
 """
 
@@ -46,7 +47,7 @@ from tables import filled, machine_line, number
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-TERMS = ("event", "route", "cover", "visit", "search", "match")
+TERMS = ("route", "cover", "event", "visit", "search", "match")
 POWERS = (0.25, 0.5, 0.75, 1.0)
 BEST, REPEATS = 10, 3
 SHARDS = [1, 4, 16, 64]
@@ -65,26 +66,34 @@ class Sample(NamedTuple):
     """Shards per event."""
     covers: float
     """Covers met per event."""
+    route: float
+    """µs per event to find the shards that it meets; 0 where there is one."""
     matches: float
     """Returned per event."""
     cost: float
     """µs per event."""
 
+    @property
+    def route_terms(self) -> list[float]:
+        """What the coefficients of routing are multiplied with."""
+        return [float(self.shards > 1), self.covers]
+
     def terms(self, power: float) -> list[float]:
-        """What each coefficient is multiplied with."""
+        """What the other coefficients are multiplied with."""
         size = self.subscriptions / self.shards / 1e6
-        return [1.0, float(self.shards > 1), self.covers, self.met, self.met * size**power, self.matches]
+        return [1.0, self.met, self.met * size**power, self.matches]
 
 
 class Model(NamedTuple):
     """The costs by term, in µs, and p."""
 
     costs: F64
+    """In the order of TERMS."""
     power: float
 
     def by_term(self, sample: Sample) -> F64:
         """What each term takes."""
-        return self.costs * sample.terms(self.power)
+        return self.costs * [*sample.route_terms, *sample.terms(self.power)]
 
     def error(self, samples: list[Sample]) -> float:
         """The mean relative error."""
@@ -108,28 +117,35 @@ def measured(events: DataFrame, snapshot: Snapshot, k: int | None, count: int) -
     run()
     taken = [both_clocks(run, os.getpid(), children=False)[1] for _ in range(REPEATS)]
     cost = summary(taken).median * 1e6 / count
-    covers = sum(covers_met(ready, batch) for batch in batches) / count
-    return Sample(len(snapshot), snapshot.shards, k, met / count, covers, matches / count, cost)
+    covers, route = routed(ready, pa.Table.from_batches(batches).combine_chunks().to_batches()[0])
+    return Sample(len(snapshot), snapshot.shards, k, met / count, covers, route, matches / count, cost)
 
 
-def covers_met(ready: MatchPlan, batch: pa.RecordBatch) -> int:
-    """Covers that the events of a batch meet, each as often as it is met."""
+def routed(ready: MatchPlan, batch: pa.RecordBatch) -> tuple[float, float]:
+    """Covers met per event, and µs per event to route a batch."""
     version = ready.search.opened()
-    if version.router is None:
-        return 0
+    router = version.router
+    if router is None:
+        return 0.0, 0.0
     events = ready.search.read(version, ready.columns, batch).keys.events
-    return len(version.router.index.match_many(events, bits.all_set(len(version.router.segment_of)))[1])
+    covers = len(router.index.match_many(events, bits.all_set(len(router.segment_of)))[1])
+    taken = [both_clocks(lambda: router.route(events), os.getpid(), children=False)[1] for _ in range(REPEATS)]
+    return covers / batch.num_rows, summary(taken).median * 1e6 / batch.num_rows
 
 
 def fitted(samples: list[Sample]) -> Model:
     """The model of least error."""
-    return min((Model(_costs(samples, power), power) for power in POWERS), key=lambda model: model.error(samples))
+    sharded = [sample for sample in samples if sample.shards > 1]
+    route = _costs([sample.route_terms for sample in sharded], [sample.route for sample in sharded])
+    rest = [sample.cost - sample.route for sample in samples]
+    costs = {power: _costs([sample.terms(power) for sample in samples], rest) for power in POWERS}
+    models = [Model(np.concatenate([route, own]), power) for power, own in costs.items()]
+    return min(models, key=lambda model: model.error(samples))
 
 
-def _costs(samples: list[Sample], power: float) -> F64:
+def _costs(terms: list[list[float]], micros: list[float]) -> F64:
     """Coefficients of least relative error, none below zero: the worst negative one is dropped until none is left."""
-    rows = np.array([sample.terms(power) for sample in samples])
-    costs = np.array([sample.cost for sample in samples])
+    rows, costs = np.array(terms), np.array(micros)
     used = list(range(rows.shape[1]))
     while True:
         found = np.linalg.lstsq(rows[:, used] / costs[:, None], np.ones(len(costs)), rcond=None)[0]
@@ -196,7 +212,7 @@ def samples_of(
             print(
                 f"  {size:>9,} in {shards:>2} shards (published in {seconds:5.1f} s), {k or 'all':>3}: "
                 f"{one.met:5.2f} shards and {one.covers:5.1f} covers met, {one.matches:6.1f} matches, "
-                f"{one.cost:8.2f} µs per event",
+                f"{one.route:5.2f} of {one.cost:8.2f} µs per event to route",
                 flush=True,
             )
     return found, weight
@@ -211,7 +227,7 @@ def predicted(
     met = min(shards, shards_met.at(shards, subscriptions)) if shards > 1 else 1.0
     covers = covers_met.at(shards, subscriptions) if shards > 1 else 0.0
     matches = matches_each * subscriptions if k is None else min(float(k), matches_each * subscriptions)
-    sample = Sample(subscriptions, shards, k, met, covers, matches, 0.0)
+    sample = Sample(subscriptions, shards, k, met, covers, 0.0, matches, 0.0)
     by_term = dict(zip(TERMS, model.by_term(sample).tolist(), strict=True))
     return {**by_term, "Spark, an event": share[0], "Spark, matches": share[1] * matches}
 
@@ -241,10 +257,15 @@ def page_of(
 ) -> str:
     """Return what goes into docs/scale.md: the measurements, what was fitted (`said`), and the predictions."""
     measurements = [
-        [f"{s.subscriptions:,}", str(s.shards), str(s.k or "all"), *map(number, (s.met, s.covers, s.matches, s.cost))]
+        [
+            f"{s.subscriptions:,}",
+            str(s.shards),
+            str(s.k or "all"),
+            *map(number, (s.met, s.covers, s.route, s.matches, s.cost)),
+        ]
         for s in samples
     ]
-    header = ["subscriptions", "shards", "k", "shards met", "covers met", "matches", "µs per event"]
+    header = ["subscriptions", "shards", "k", "shards met", "covers met", "matches", "µs to route", "µs per event"]
     predicted = ["", "µs per event", "cores always busy", "core-hours per day", "µs by term"]
     parts = [machine_line(result.machine), table(header, measurements), "\n".join(f"* {line}" for line in said), asked]
     return "\n\n".join([*parts, table(predicted, [one.rows(day) for one in predictions])])
