@@ -22,8 +22,8 @@ def test_what_is_left_of_a_book_is_planned(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_what_is_small_beside_the_rest_is_not() -> None:
     m = Matcher(index_options={"among": ["blocks"]})  # which takes no inserts: what is added is another segment
-    m.add_many([(i, f"a BETWEEN {i} AND {i + 9} AND b > {i % 7}") for i in range(8_000)], progress=False)
-    m.add_many([(i, f"a = {i}") for i in range(8_000, 8_600)], progress=False)
+    m.add_many([(i, f"a BETWEEN {i} AND {i + 9} AND b > {i % 7}") for i in range(20_000)], progress=False)
+    m.add_many([(i, f"a = {i}") for i in range(20_000, 20_400)], progress=False)
     m._compactor.wait()
     beside = m.plan()[-1]
-    assert (beside.subscriptions, beside.reason) == (600, "same index as the largest segment")
+    assert (beside.subscriptions, beside.reason) == (400, "same index as the largest segment")
