@@ -40,8 +40,6 @@ from earmark.overlay.simulation import VARIANTS, Faults, content_of, plan_of, si
 
 TOPOLOGIES = ("figure-1", "line:12", "star:16")
 WORKLOADS = ("mics-uniform", "mics-zipf", "shen-uniform", "shen-zipf")
-EXACT = "subsumption-indexing"
-"""Decides exactly, which takes longer the more subscriptions overlap, so it is run with a fifth of them."""
 SELDOM = 15
 """Publications of mics, for each of shen: so few of them match that others would test nothing between brokers."""
 QUICK_POLICIES = ("flood", "covering", "subsumption", "merging-gap")
@@ -50,16 +48,11 @@ FIGURE_7 = ("flood", "covering", "subsumption")
 GROWTH = ("flood", "covering", "subsumption", "merging")
 GROWTH_PUBLICATIONS = 500
 LIMITS = {
-    "by policy": (
-        "`subsumption-indexing` has a fifth of the subscriptions, so do not compare its rows "
-        "with others. It searches for a subscription's parts that nothing else takes, which takes longer the more "
-        "subscriptions overlap: with 1,000 of shen-uniform on star:16 a run took 78 s, and 7 s with 200."
-    ),
     "growth": (
         "With 100,000 subscriptions, `flood` and `covering` are run on all networks, `subsumption` and `merging` on "
         "the first. Where subscriptions overlap much (shen), the space of ranges is full and control messages hardly "
         "grow; where they overlap little (mics), tables have tens of ranges per subscription. "
-        "`subsumption-indexing` takes no part, for the reason above; nor do variants of covering and merging."
+        "`subsumption-indexing` and variants of covering and merging take no part."
     ),
 }
 """Why not every policy is run with as many subscriptions, by part."""
@@ -140,7 +133,7 @@ class Spec:
     @property
     def cost(self) -> float:
         """About how long it takes, beside others: long ones are begun first."""
-        weight = {"flood": 1.0, "subsumption-indexing": 20.0}.get(self.policy, 4.0)
+        weight = 1.0 if self.policy == "flood" else 4.0
         return weight * self.size[0] * len(topology_of(self.topology).edges) * (1.0 if self.jitter else 0.1)
 
 
@@ -228,9 +221,8 @@ def published(workload: str, publications: int) -> int:
 
 def by_policy(sizes: Sizes, policies: Sequence[str]) -> list[Spec]:
     """Traffic and tables by policy, workload and topology; requests come one at a time."""
-    count, few = sizes.by_policy, max(1, sizes.by_policy // 5)
     return [
-        Spec("by policy", workload, topology, policy, (few if policy == EXACT else count, events), withdraw=0.1)
+        Spec("by policy", workload, topology, policy, (sizes.by_policy, events), withdraw=0.1)
         for workload in WORKLOADS
         for events in [published(workload, sizes.publications)]
         for topology in TOPOLOGIES
@@ -477,7 +469,7 @@ def drawn(cells: Sequence[Cell], folder: Path) -> None:
     from earmark.overlay.simulation.plots import draw_bars, draw_lines
 
     main = [cell for cell in cells if cell.part == "by policy"]
-    policies = [policy for policy in dict.fromkeys(cell.policy for cell in main) if policy != EXACT]
+    policies = [*dict.fromkeys(cell.policy for cell in main)]
     panels: dict[str, list[float]] = {}
     for workload in dict.fromkeys(cell.workload for cell in main):
         for what, figure in (("control MB", "control_bytes"), ("entries", "entries")):

@@ -22,7 +22,8 @@ keeps a set (`RangeSet`) or counts (`RangeTable`).
 
 **Several neighbours.** A broker keeps a `RangeSet` per incoming link, what that neighbour asks for, and a `RangeTable`
 per outgoing link, which counts how many of the *other* links ask for each number. What a message changes in the set is
-what `add` and `discard` return, and only that goes into the tables of the other links:
+what `add` and `discard` return, and only that goes into the tables of the other links (`askers.py` has the same for
+all outgoing links at once):
 
     link 1 asks for [10, 20]   its set changes by [10, 20]     told on link 3: [10, 20]
     link 2 asks for [15, 30]   its set changes by [15, 30]     told on link 3: [21, 30], since 15 to 20 was told
