@@ -28,6 +28,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from earmark.errors import require
 from earmark.events.arrays import EventArrays
@@ -108,20 +109,23 @@ class BlockIndex(ArrayIndex[BlockArrays]):
             return None
         first, last = int(events.start[0]), int(events.start[-1])
         attr, keys = events.attr[first:last], events.lo[first:last]
-        parts = np.zeros((MOST_ATTRIBUTES, count), np.int64)
+        parts = np.zeros((MOST_ATTRIBUTES, count), np.uint16)
         event_of = np.repeat(np.arange(count), np.diff(events.start))
         for row, attribute in zip(parts, self._by_use[:MOST_ATTRIBUTES].tolist(), strict=False):
             own = np.flatnonzero(attr == attribute)
-            order = np.argsort(keys[own], kind="stable")
+            order = np.argsort(keys[own])
             row[event_of[own[order]]] = (np.arange(len(own)) << BITS) // max(1, len(own))
-        near = np.zeros(count, np.int64)
+        near: NDArray[Any] = np.zeros(count, np.uint16)
         for bit in reversed(range(BITS)):
             for row in parts:
                 near = near << 1 | row >> bit & 1
         so_far = np.zeros(len(events.attr) + 1, np.uint64)  # equal sets of attributes have equal numbers
         mixed = (events.attr.astype(np.uint64) + np.uint64(1)) * np.uint64(MIX)
         np.bitwise_xor.accumulate(mixed ^ mixed >> np.uint64(29), out=so_far[1:])
-        return np.lexsort((near, so_far[events.start[1:]] ^ so_far[events.start[:-1]])).astype(np.int32)
+        sets = so_far[events.start[1:]] ^ so_far[events.start[:-1]]
+        if (sets == sets[0]).all():
+            return np.argsort(near, kind="stable").astype(np.int32)  # by radix: 16 bits
+        return np.lexsort((near, sets)).astype(np.int32)
 
     def _scan_is_quicker(self, asked: Asked) -> bool:
         """Whether the work of a few events says so, by what each kind of step costs. Small batches are not asked."""
