@@ -29,6 +29,10 @@ os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests
 # Plans must not depend on what a helper has compiled meanwhile.
 os.environ["EARMARK_NO_WARMING"] = "1"
 
+# A shell that starts a run in the background has it ignore interruptions, and so would the processes that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # The first call of a kernel compiles it, so no deadline per example.
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 # Ordinary runs repeat the same examples, on every machine; only `make soak` searches at random.
