@@ -40,7 +40,7 @@ from earmark.errors import EarmarkError, EventError
 from earmark.events.arrays import EventArrays
 from earmark.events.frames import Weights, encode_columns, encode_map, is_text, weights_of
 from earmark.events.mappings import MAX_NESTED, Reject
-from earmark.events.moments import Moment, moment_key, named_time
+from earmark.events.moments import Moment, check_moment, moment_key, named_time
 from earmark.keys.schema import LIFE, Kind, Schema
 from earmark.language.literals import zone_of
 from earmark.language.words import did_you_mean
@@ -307,8 +307,10 @@ def reading_of(
     names = [name for name in schema.names if name != LIFE]
     is_asked = is_timed and LIFE in schema.by_name
     moment = None
+    if at is not None:
+        check_moment(schema, at)
     if is_asked and (at is not None or schema.time is None):
-        moment = moment_key(datetime.now(UTC) if at is None else at, schema.zone, "at", EventError)
+        moment = moment_key(datetime.now(UTC) if at is None else at, schema.zone, "`at`", EventError)
     time = schema.time if is_asked and moment is None else None
     found = locations(inner, names, sensitive, nesting)
     times = [] if time is None else locations(inner, [time], sensitive, nesting)
