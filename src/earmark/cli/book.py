@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from earmark.cli import options
+from earmark.cli.shown import change_line, difference, fields, iso, listed, shown
 from earmark.errors import EarmarkError
 from earmark.language.words import counted
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from earmark.book.history import Difference
     from earmark.durable import Book
     from earmark.matcher import Matcher
-    from earmark.segment.builder import Subscription
 
 WRONG = 1
 _INTEGER = re.compile(r"-?\d{1,19}")
@@ -364,25 +364,10 @@ def show(book: str, id: str | None, as_of: str | None, as_json: bool) -> None:
         stats = then.stats()
         names = ("subscriptions", "last_change", "index", "segments", "attributes", "disk")
         about = {name: stats[name] for name in names if name in stats}  # type: ignore[literal-required]
-        click.echo(json.dumps(about) if as_json else "\n".join(f"{name}: {_shown(about[name])}" for name in about))
+        click.echo(json.dumps(about) if as_json else listed(about))
         return
-    found = _fields(then[_key(then, id)])
-    click.echo(json.dumps(found) if as_json else "\n".join(f"{name}: {_shown(value)}" for name, value in found.items()))
-
-
-def _shown(value: Any) -> str:
-    return ", ".join(f"{name} {own}" for name, own in value.items()) if isinstance(value, dict) else str(value)
-
-
-def _fields(given: Subscription) -> dict[str, Any]:
-    """What a subscription has that is not its default."""
-    names = ("id", "condition", "weights", "score", "tags", "starts", "ends")
-    found = {name: getattr(given, name) for name in names}
-    return {name: _plain(value) for name, value in found.items() if value not in (None, 0.0) or name == "id"}
-
-
-def _plain(value: Any) -> Any:
-    return value.isoformat() if hasattr(value, "isoformat") else value
+    found = fields(then[_key(then, id)])
+    click.echo(json.dumps(found) if as_json else listed(found))
 
 
 @book.command(short_help="Show the changes of a subscription, or all changes.")
@@ -403,9 +388,9 @@ def history(book: str, id: str | None, since: str, as_json: bool) -> None:
     changes = m.changes(start)  # an error where there is no such change
     if id is None:
         for change in changes:
-            about = {"change": change.number, "time": change.time.isoformat(), "author": change.author}
+            about = {"change": change.number, "time": iso(change.time), "author": change.author}
             about |= {"message": change.message, "kind": change.kind, "subscriptions": change.rows}
-            click.echo(json.dumps(about) if as_json else _line(about, counted(change.rows, "subscription")))
+            click.echo(json.dumps(about) if as_json else change_line(about, counted(change.rows, "subscription")))
         return
     revisions = m.history(_past_key(m, id))
     if not revisions:
@@ -415,39 +400,18 @@ def history(book: str, id: str | None, since: str, as_json: bool) -> None:
             isinstance(start, datetime) and one.time <= _aware(start)
         ):
             continue
-        about = {"change": one.number, "time": one.time.isoformat(), "author": one.author}
+        about = {"change": one.number, "time": iso(one.time), "author": one.author}
         about |= {"message": one.message, "kind": one.kind}
-        states = {"before": one.before and _fields(one.before), "after": one.after and _fields(one.after)}
-        click.echo(json.dumps({**about, **states}) if as_json else _line(about, _difference(one.before, one.after)))
+        states = {"before": one.before and fields(one.before), "after": one.after and fields(one.after)}
+        click.echo(
+            json.dumps({**about, **states}) if as_json else change_line(about, difference(one.before, one.after))
+        )
 
 
 def _aware(moment: datetime) -> datetime:
     from datetime import UTC
 
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-
-
-def _line(about: dict[str, Any], what: str) -> str:
-    who = " by " + about["author"] if about["author"] else ""
-    why = f" ({about['message']})" if about["message"] else ""
-    return f"{about['change']}  {about['time'][:19]}  {about['kind']}{who}{why}: {what}"
-
-
-def _difference(before: Subscription | None, after: Subscription | None) -> str:
-    if before is None or after is None:
-        one = before or after
-        return "nothing of it is kept" if one is None else ("was " if after is None else "") + _text(one)
-    old, new = _fields(before), _fields(after)
-    changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
-    return "; ".join(f"{name} {old.get(name)} → {new.get(name)}" for name in changed) or "the same"
-
-
-def _text(one: Subscription) -> str:
-    return "; ".join(
-        str(value) if name == "condition" else f"{name} {_shown(value)}"
-        for name, value in _fields(one).items()
-        if name != "id"
-    )
 
 
 @book.command(short_help="Show what differs between two changes or times.")
@@ -466,11 +430,11 @@ def diff(book: str, one: str, other: str, as_json: bool) -> None:
     found: Iterable[Difference] = _read(book).diff(moment_of(one), moment_of(other))
     for each in found:
         if as_json:
-            states = {"before": each.before and _fields(each.before), "after": each.after and _fields(each.after)}
+            states = {"before": each.before and fields(each.before), "after": each.after and fields(each.after)}
             click.echo(json.dumps({"id": each.id, **states}))
             continue
         sign = "+" if each.before is None else "-" if each.after is None else "~"
-        click.echo(f"{sign} {each.id}: {_difference(each.before, each.after).removeprefix('was ')}")
+        click.echo(f"{sign} {shown(each.id)}: {difference(each.before, each.after).removeprefix('was ')}")
 
 
 # --- care ----------------------------------------------------------------------------------------------------
