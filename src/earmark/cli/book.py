@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -56,8 +57,10 @@ def _opened(path: str, author: str | None = None) -> Book:
 
 
 def _read(path: str) -> Book:
+    """Open a book for looking, which creates nothing."""
     from earmark.durable import open as open_book
 
+    _check_exists(path)
     return open_book(path, readonly=True, follow=False)
 
 
@@ -67,6 +70,14 @@ def _check_exists(path: str) -> None:
     if not is_book(path):
         refuse_remains(root_of(path))
         raise EarmarkError(f"there is no book {path!r}; `earmark book create` makes one")
+
+
+def _check_remains(path: str, purpose: str) -> None:
+    from earmark.book.care import has_remains
+    from earmark.book.folder import root_of
+
+    if not has_remains(root_of(path)):
+        raise EarmarkError(f"there is no book {path!r} {purpose}")
 
 
 def moment_of(text: str) -> int | datetime:
@@ -94,6 +105,27 @@ def _past_key(m: Book, id: str) -> Any:
     """The same of a subscription that the book has or had."""
     key = _key(m, id)
     return int(id) if not m.history(key) and re.fullmatch(r"-?\d{1,18}", id) else key
+
+
+@contextmanager
+def _worded(locate: Callable[[EarmarkError], EarmarkError]) -> Iterator[None]:
+    """Inside, errors about subscriptions say what to do in words of the command line, and where as `locate` does."""
+    from earmark.segment.builder import USE_UPDATE
+
+    def reworded(problem: EarmarkError) -> EarmarkError:
+        problem = problem.at(problems=tuple(map(reworded, problem.problems)))
+        problem.reason = problem.reason.replace(USE_UPDATE, "--replace replaces it")
+        return problem
+
+    try:
+        yield
+    except EarmarkError as problem:
+        raise locate(reworded(problem)) from None
+
+
+def _by_id(problem: EarmarkError) -> EarmarkError:
+    """The problem without a row: the ids on a command line say which subscription is meant."""
+    return problem.at(row=None)
 
 
 # --- making and changing -------------------------------------------------------------------------------------
@@ -147,7 +179,7 @@ def add(
       earmark book add ads.book ad-17 "age BETWEEN 22 AND 40" --replace --tag tenant=acme
     """
     fields: dict[str, Any] = {name: value for name, value in given.items() if value}
-    with _opened(book) as m, m.change(author=author, message=message) as change:
+    with _opened(book) as m, _worded(_by_id), m.change(author=author, message=message) as change:
         (change.upsert if replace else change.add)(_key(m, id), condition, **fields)
 
 
@@ -158,7 +190,7 @@ def add(
 def remove(book: str, ids: tuple[str, ...], author: str | None, message: str | None) -> None:
     """Remove subscriptions by id, all or none. Their history stays."""
     with _opened(book) as m:
-        with m.change(author=author, message=message) as change:
+        with _worded(_by_id), m.change(author=author, message=message) as change:
             change.remove_many([_key(m, id) for id in ids])
         click.echo(f"removed {counted(len(ids), 'subscription')}; {len(m):,} left")
 
@@ -198,13 +230,10 @@ def load_file(
         before, rows = len(m), file.rows
         if file.source is not None and file.source.format == "csv" and (string_ids or m._version.id_type is str):
             rows = _with_string_ids(rows)
-        try:
-            with m.change(author=author, message=message) as change:
-                if types := {name: one for name, one in reading.attributes.items() if not _is_declared(m, name, one)}:
-                    change.declare(types)
-                count = (change.upsert_many if replace else change.add_many)(rows)
-        except EarmarkError as problem:
-            raise file.located(problem) from None
+        with _worded(file.located), m.change(author=author, message=message) as change:
+            if types := {name: one for name, one in reading.attributes.items() if not _is_declared(m, name, one)}:
+                change.declare(types)
+            count = (change.upsert_many if replace else change.add_many)(rows)
         click.echo(
             f"loaded {counted(count, 'subscription')} into {book!r}: {len(m) - before:,} more, {len(m):,} in all"
         )
@@ -454,10 +483,8 @@ def check(book: str, as_json: bool) -> int:
       earmark check ads.book --json
     """
     from earmark.book import care
-    from earmark.book.folder import root_of
 
-    if not care.has_remains(root_of(book)):
-        raise EarmarkError(f"there is no book {book!r} to check")
+    _check_remains(book, "to check")
     problems = care.check(book)
     if as_json:
         click.echo(json.dumps({"book": book, "problems": problems}))
@@ -479,6 +506,7 @@ def repair(book: str) -> None:
     """
     from earmark.book import care
 
+    _check_remains(book, "to repair")
     click.echo("\n".join(care.repair(book)))
 
 
