@@ -36,7 +36,7 @@ from pyspark.sql.functions import col, lit
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, LongType, MapType, StringType, StructField, StructType
 
-from earmark.errors import EarmarkError, EventError
+from earmark.errors import EarmarkError, EventError, checked_names
 from earmark.events.arrays import EventArrays
 from earmark.events.frames import Weights, encode_columns, encode_map, is_text, weights_of
 from earmark.events.mappings import MAX_NESTED, Reject
@@ -497,10 +497,8 @@ class EventProjection:
 
     def carry(self, names: Sequence[str] | None, results: Sequence[str] = RESULTS) -> list[tuple[StructField, int]]:
         """Return the fields to carry along, with their positions; `results` are the other columns of the result."""
-        if isinstance(names, str):
-            raise EarmarkError(f"columns: expected a list of names, such as [{names!r}], got {names!r}")
         carried = []
-        wanted = list(self.fields if names is None else names)
+        wanted = list(self.fields) if names is None else checked_names(names, "columns")
         for number, name in enumerate(wanted):
             self._known(name)
             if name.lower() in results:
