@@ -373,7 +373,7 @@ def refuse_timeless(schema: Schema) -> None:
     if LIFE in schema.by_name:
         raise EarmarkError(
             "the book has subscriptions that start or end, so a stream must say when its events happened, or a "
-            "replay would give other matches: publish the book with time=, or give at="
+            "replay would give other matches: publish the book with time= (`--time`), or give at="
         )
 
 

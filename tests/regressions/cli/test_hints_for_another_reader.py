@@ -46,6 +46,12 @@ def test_changes(arguments: tuple[str, ...], expected: str) -> None:
     assert earmark.open("b", readonly=True, follow=False).ids() == ["x", "y"]
 
 
+def test_saving_over_a_durable_book() -> None:
+    assert sentence("save", "more.csv", "b").endswith(
+        "change it through earmark.open or `earmark book load`, or choose another folder"
+    )
+
+
 def test_a_call_is_still_named_to_programs() -> None:
     with earmark.open("b") as m, pytest.raises(EarmarkError, match=r"already in use; use update\(\) to change it$"):
         m.add("x", "TRUE")
