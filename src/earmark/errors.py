@@ -150,9 +150,12 @@ def check_seconds(value: object, what: str) -> None:
 
 def checked_names(values: object, what: str) -> list[str]:
     """The strings of a list or another collection; raise for anything else."""
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+    try:
+        names = None if isinstance(values, str | bytes) or not isinstance(values, Iterable) else [*values]
+    except TypeError:  # a class may say so only then, as Spark's Column does
+        names = None
+    if names is None:
         raise EarmarkError(f"expected a list of strings for {what}, got {values!r}")
-    names = [*values]
     for name in names:
         if not isinstance(name, str) or not name:
             raise EarmarkError(f"expected a list of strings for {what}, got {name!r} in it")

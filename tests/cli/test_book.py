@@ -59,7 +59,7 @@ def test_a_book_from_its_beginning(ask: Ask, tmp_path: Path) -> None:
     assert "removed 1 subscription; 0 left" in ask("book", "remove", path, "ad-1").out
     assert "there is no subscription 'ad-1' to remove" in ask("book", "remove", path, "ad-1", code=2).err
     lines = ask("book", "history", path, "ad-1").out.splitlines()
-    assert "add by bob (why): age > 3; score 2.0; tags t x" in lines[0] and "condition age > 3 → age > 4" in lines[1]
+    assert "add by bob (why): age > 3; score 2.0; tags t=x" in lines[0] and "condition age > 3 → age > 4" in lines[1]
     assert "was age > 4" in lines[2]
     (first, *_) = [json.loads(line) for line in ask("book", "history", path, "--json", "--since", "1").out.splitlines()]
     assert first["kind"] == "add" and first["author"] == "bob" and first["subscriptions"] == 1
@@ -78,7 +78,7 @@ def test_looking(ask: Ask, ads: Path) -> None:
     about = json.loads(ask("book", "show", ads, "--json").out)
     assert about["subscriptions"] == 1 and about["last_change"] == 3 and about["disk"]["segments"] > 0
     assert ask("book", "diff", ads, "1", "3").out == (
-        "~ ad-1: score None → 2.5; tags None → {'tenant': 'acme'}\n- ad-2: visits > 10\n"
+        "~ ad-1: score 0.0 → 2.5; tags none → tenant=acme\n- ad-2: visits > 10\n"
     )
     assert "expected the number of a change or a time" in ask("book", "as-of", ads, "lately", code=2).err
     assert "there is no change 9" in ask("book", "as-of", ads, "9", code=2).err

@@ -542,7 +542,7 @@ def test_the_status_tells_tables_links_and_queues() -> None:
             link = status["links"]["a"]
             assert (link["state"], link["wants"], link["queued"], link["connected"]) == ("up", 1, 0, True)
             assert (await ask_status(a.address, token=TOKEN))["clients"]["alice"]["subscriptions"] == 1
-            with pytest.raises(EarmarkError, match="does not know the token"):
+            with pytest.raises(EarmarkError, match="got another one"):
                 await ask_status(a.address, token=b"something else entirely")
         with pytest.raises(EarmarkError, match=f"no broker answers at {a.address}"):
             await ask_status(a.address, token=TOKEN)
@@ -569,7 +569,7 @@ def test_a_wrong_token_is_refused_and_never_written_down(who: str, caplog: pytes
     async def work() -> None:
         async with server("a") as a:
             if who == "client":
-                with pytest.raises(EarmarkError, match="does not know the token"):
+                with pytest.raises(EarmarkError, match="got another one"):
                     await AsyncClient(str(a.address), name="alice", token=wrong).connect()
             else:
                 async with BrokerServer("b", token=wrong, peers=[str(a.address)]) as b:
@@ -578,7 +578,7 @@ def test_a_wrong_token_is_refused_and_never_written_down(who: str, caplog: pytes
             assert not a.driver.remotes
 
     run(work())
-    assert "does not know the token" in caplog.text
+    assert "got another one" in caplog.text
     assert "secret" not in caplog.text and "nobody else" not in caplog.text
 
 

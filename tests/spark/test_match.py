@@ -301,7 +301,7 @@ def test_carried_columns_keep_their_types(spark: SparkSession, tmp_path: Path) -
         ("SELECT 1 AS a", {"mode": "loose"}, "expected 'exact' or 'relaxed' for mode"),
         ("SELECT 1 AS a", {"mode": "relaxed"}, "needs k"),
         ("SELECT 1 AS a", {"columns": ["b"]}, "no column 'b'; its columns are a"),
-        ("SELECT 1 AS a", {"columns": "a"}, "columns: expected a list of names"),
+        ("SELECT 1 AS a", {"columns": "a"}, "expected a list of strings for columns"),
         ("SELECT 1 AS a, 2 AS score", {}, "'score', which is also a column of the result"),
         ("SELECT 1 AS b", {}, "no column of the DataFrame is an attribute of the snapshot, such as 'a'"),
         ("SELECT 1 AS a", {"event": "a"}, "a map of strings in the column 'a', got int"),

@@ -139,7 +139,7 @@ def prepare_root(root: Path, truth: str = OF_VERSIONS) -> None:
     elif truth == OF_VERSIONS and folders.has_journal(root):
         raise TableError(
             f"the truth of the book {str(root)!r} is its journal, so nothing is saved or published there; "
-            "change it through earmark.open, or choose another folder"
+            "change it through earmark.open or `earmark book load`, or choose another folder"
         )
     folders.clear_abandoned(root)
 

@@ -6,6 +6,7 @@
     without.py     what the demo compares earmark with: a loop, and SQLite
     search.py      events read, searched, named, counted, sampled: the work behind `match`, `top-k` and `backtest`
     files.py       subscriptions in, results out
+    shown.py       subscriptions, changes and times as text, without control characters
     spark.py       the same on Spark: a session, subscriptions as a DataFrame, the search
 
 Exit codes: 0 done; 1 `explain` of a subscription that does not match; 2 wrong input or usage, with one sentence on

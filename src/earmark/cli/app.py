@@ -34,6 +34,7 @@ from earmark.cli.hygiene import audit, merge
 from earmark.cli.match import backtest, explain, match, stream, top_k
 from earmark.cli.paper import paper
 from earmark.cli.prepare import publish, save, warm
+from earmark.cli.shown import printable
 from earmark.cli.simulate import simulate
 from earmark.errors import EarmarkError
 from earmark.progress import end_bars
@@ -73,7 +74,7 @@ class Sentences(click.Group):
         if message is not None:
             with contextlib.suppress(OSError):
                 end_bars()
-                click.echo("earmark: " + message.replace("\n", " "), err=True)
+                click.echo("earmark: " + printable(message.replace("\n", " ")), err=True)
         sys.exit(code)
 
     def _outcome(self, *args: Any, **kwargs: Any) -> tuple[int, str | None]:

@@ -1,16 +1,18 @@
-"""`earmark book …`: books that last, their subscriptions and their history; `earmark check`, `repair` and `backup`."""
+"""`earmark book …`: durable books, their subscriptions and their history; `earmark check`, `repair` and `backup`."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from earmark.cli import options
+from earmark.cli.shown import change_line, difference, fields, iso, listed, shown
 from earmark.errors import EarmarkError
 from earmark.language.words import counted
 
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from earmark.book.history import Difference
     from earmark.durable import Book
     from earmark.matcher import Matcher
-    from earmark.segment.builder import Subscription
 
 WRONG = 1
 _INTEGER = re.compile(r"-?\d{1,19}")
@@ -31,9 +32,9 @@ _id = click.argument("id")
 _as_json = options.flag("--json as_json", "Print JSON lines.")
 
 
-@click.group(short_help="Make and change books that last, and look at their history.")
+@click.group(short_help="Make and change durable books, and look at their history.")
 def book() -> None:
-    """Make and change books that last, and look at their history.
+    """Make and change durable books, and look at their history.
 
     A book is a folder. Every change to it is on the disk when the command ends, with when, who and why. One process
     writes at a time. `earmark match`, `top-k`, `explain`, `audit` and `backtest` take a book wherever they take a file
@@ -56,8 +57,10 @@ def _opened(path: str, author: str | None = None) -> Book:
 
 
 def _read(path: str) -> Book:
+    """Open a book for looking, which creates nothing."""
     from earmark.durable import open as open_book
 
+    _check_exists(path)
     return open_book(path, readonly=True, follow=False)
 
 
@@ -67,6 +70,14 @@ def _check_exists(path: str) -> None:
     if not is_book(path):
         refuse_remains(root_of(path))
         raise EarmarkError(f"there is no book {path!r}; `earmark book create` makes one")
+
+
+def _check_remains(path: str, purpose: str) -> None:
+    from earmark.book.care import has_remains
+    from earmark.book.folder import root_of
+
+    if not has_remains(root_of(path)):
+        raise EarmarkError(f"there is no book {path!r} {purpose}")
 
 
 def moment_of(text: str) -> int | datetime:
@@ -94,6 +105,27 @@ def _past_key(m: Book, id: str) -> Any:
     """The same of a subscription that the book has or had."""
     key = _key(m, id)
     return int(id) if not m.history(key) and re.fullmatch(r"-?\d{1,18}", id) else key
+
+
+@contextmanager
+def _worded(locate: Callable[[EarmarkError], EarmarkError]) -> Iterator[None]:
+    """Inside, errors about subscriptions say what to do in words of the command line, and where as `locate` does."""
+    from earmark.segment.builder import USE_UPDATE
+
+    def reworded(problem: EarmarkError) -> EarmarkError:
+        problem = problem.at(problems=tuple(map(reworded, problem.problems)))
+        problem.reason = problem.reason.replace(USE_UPDATE, "--replace replaces it")
+        return problem
+
+    try:
+        yield
+    except EarmarkError as problem:
+        raise locate(reworded(problem)) from None
+
+
+def _by_id(problem: EarmarkError) -> EarmarkError:
+    """The problem without a row: the ids on a command line say which subscription is meant."""
+    return problem.at(row=None)
 
 
 # --- making and changing -------------------------------------------------------------------------------------
@@ -147,7 +179,7 @@ def add(
       earmark book add ads.book ad-17 "age BETWEEN 22 AND 40" --replace --tag tenant=acme
     """
     fields: dict[str, Any] = {name: value for name, value in given.items() if value}
-    with _opened(book) as m, m.change(author=author, message=message) as change:
+    with _opened(book) as m, _worded(_by_id), m.change(author=author, message=message) as change:
         (change.upsert if replace else change.add)(_key(m, id), condition, **fields)
 
 
@@ -158,7 +190,7 @@ def add(
 def remove(book: str, ids: tuple[str, ...], author: str | None, message: str | None) -> None:
     """Remove subscriptions by id, all or none. Their history stays."""
     with _opened(book) as m:
-        with m.change(author=author, message=message) as change:
+        with _worded(_by_id), m.change(author=author, message=message) as change:
             change.remove_many([_key(m, id) for id in ids])
         click.echo(f"removed {counted(len(ids), 'subscription')}; {len(m):,} left")
 
@@ -198,13 +230,10 @@ def load_file(
         before, rows = len(m), file.rows
         if file.source is not None and file.source.format == "csv" and (string_ids or m._version.id_type is str):
             rows = _with_string_ids(rows)
-        try:
-            with m.change(author=author, message=message) as change:
-                if types := {name: one for name, one in reading.attributes.items() if not _is_declared(m, name, one)}:
-                    change.declare(types)
-                count = (change.upsert_many if replace else change.add_many)(rows)
-        except EarmarkError as problem:
-            raise file.located(problem) from None
+        with _worded(file.located), m.change(author=author, message=message) as change:
+            if types := {name: one for name, one in reading.attributes.items() if not _is_declared(m, name, one)}:
+                change.declare(types)
+            count = (change.upsert_many if replace else change.add_many)(rows)
         click.echo(
             f"loaded {counted(count, 'subscription')} into {book!r}: {len(m) - before:,} more, {len(m):,} in all"
         )
@@ -364,25 +393,10 @@ def show(book: str, id: str | None, as_of: str | None, as_json: bool) -> None:
         stats = then.stats()
         names = ("subscriptions", "last_change", "index", "segments", "attributes", "disk")
         about = {name: stats[name] for name in names if name in stats}  # type: ignore[literal-required]
-        click.echo(json.dumps(about) if as_json else "\n".join(f"{name}: {_shown(about[name])}" for name in about))
+        click.echo(json.dumps(about) if as_json else listed(about))
         return
-    found = _fields(then[_key(then, id)])
-    click.echo(json.dumps(found) if as_json else "\n".join(f"{name}: {_shown(value)}" for name, value in found.items()))
-
-
-def _shown(value: Any) -> str:
-    return ", ".join(f"{name} {own}" for name, own in value.items()) if isinstance(value, dict) else str(value)
-
-
-def _fields(given: Subscription) -> dict[str, Any]:
-    """What a subscription has that is not its default."""
-    names = ("id", "condition", "weights", "score", "tags", "starts", "ends")
-    found = {name: getattr(given, name) for name in names}
-    return {name: _plain(value) for name, value in found.items() if value not in (None, 0.0) or name == "id"}
-
-
-def _plain(value: Any) -> Any:
-    return value.isoformat() if hasattr(value, "isoformat") else value
+    found = fields(then[_key(then, id)])
+    click.echo(json.dumps(found) if as_json else listed(found))
 
 
 @book.command(short_help="Show the changes of a subscription, or all changes.")
@@ -403,9 +417,9 @@ def history(book: str, id: str | None, since: str, as_json: bool) -> None:
     changes = m.changes(start)  # an error where there is no such change
     if id is None:
         for change in changes:
-            about = {"change": change.number, "time": change.time.isoformat(), "author": change.author}
+            about = {"change": change.number, "time": iso(change.time), "author": change.author}
             about |= {"message": change.message, "kind": change.kind, "subscriptions": change.rows}
-            click.echo(json.dumps(about) if as_json else _line(about, counted(change.rows, "subscription")))
+            click.echo(json.dumps(about) if as_json else change_line(about, counted(change.rows, "subscription")))
         return
     revisions = m.history(_past_key(m, id))
     if not revisions:
@@ -415,39 +429,18 @@ def history(book: str, id: str | None, since: str, as_json: bool) -> None:
             isinstance(start, datetime) and one.time <= _aware(start)
         ):
             continue
-        about = {"change": one.number, "time": one.time.isoformat(), "author": one.author}
+        about = {"change": one.number, "time": iso(one.time), "author": one.author}
         about |= {"message": one.message, "kind": one.kind}
-        states = {"before": one.before and _fields(one.before), "after": one.after and _fields(one.after)}
-        click.echo(json.dumps({**about, **states}) if as_json else _line(about, _difference(one.before, one.after)))
+        states = {"before": one.before and fields(one.before), "after": one.after and fields(one.after)}
+        click.echo(
+            json.dumps({**about, **states}) if as_json else change_line(about, difference(one.before, one.after))
+        )
 
 
 def _aware(moment: datetime) -> datetime:
     from datetime import UTC
 
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-
-
-def _line(about: dict[str, Any], what: str) -> str:
-    who = " by " + about["author"] if about["author"] else ""
-    why = f" ({about['message']})" if about["message"] else ""
-    return f"{about['change']}  {about['time'][:19]}  {about['kind']}{who}{why}: {what}"
-
-
-def _difference(before: Subscription | None, after: Subscription | None) -> str:
-    if before is None or after is None:
-        one = before or after
-        return "nothing of it is kept" if one is None else ("was " if after is None else "") + _text(one)
-    old, new = _fields(before), _fields(after)
-    changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
-    return "; ".join(f"{name} {old.get(name)} → {new.get(name)}" for name in changed) or "the same"
-
-
-def _text(one: Subscription) -> str:
-    return "; ".join(
-        str(value) if name == "condition" else f"{name} {_shown(value)}"
-        for name, value in _fields(one).items()
-        if name != "id"
-    )
 
 
 @book.command(short_help="Show what differs between two changes or times.")
@@ -466,11 +459,11 @@ def diff(book: str, one: str, other: str, as_json: bool) -> None:
     found: Iterable[Difference] = _read(book).diff(moment_of(one), moment_of(other))
     for each in found:
         if as_json:
-            states = {"before": each.before and _fields(each.before), "after": each.after and _fields(each.after)}
+            states = {"before": each.before and fields(each.before), "after": each.after and fields(each.after)}
             click.echo(json.dumps({"id": each.id, **states}))
             continue
         sign = "+" if each.before is None else "-" if each.after is None else "~"
-        click.echo(f"{sign} {each.id}: {_difference(each.before, each.after).removeprefix('was ')}")
+        click.echo(f"{sign} {shown(each.id)}: {difference(each.before, each.after).removeprefix('was ')}")
 
 
 # --- care ----------------------------------------------------------------------------------------------------
@@ -490,10 +483,8 @@ def check(book: str, as_json: bool) -> int:
       earmark check ads.book --json
     """
     from earmark.book import care
-    from earmark.book.folder import root_of
 
-    if not care.has_remains(root_of(book)):
-        raise EarmarkError(f"there is no book {book!r} to check")
+    _check_remains(book, "to check")
     problems = care.check(book)
     if as_json:
         click.echo(json.dumps({"book": book, "problems": problems}))
@@ -515,6 +506,7 @@ def repair(book: str) -> None:
     """
     from earmark.book import care
 
+    _check_remains(book, "to repair")
     click.echo("\n".join(care.repair(book)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator
 from itertools import chain
@@ -14,6 +15,7 @@ import pyarrow as pa
 from earmark.book.folder import has_journal, path_of
 from earmark.cli.book import moment_of
 from earmark.cli.options import Reading
+from earmark.cli.shown import printable, printable_json
 from earmark.durable import open as open_book
 from earmark.errors import EarmarkError
 from earmark.matcher import DEFAULT_INDEX, Matcher
@@ -59,11 +61,20 @@ def _of_folder(path: str, reading: Reading) -> Matcher:
 
 
 def write_tables(tables: Iterator[pa.Table], output: str | None, as_json: bool = False) -> int:
-    """Write tables of one schema, at least one, as they come, to stdout as CSV or JSON lines; return how many rows."""
+    """Write tables of one schema, at least one, as they come, to stdout as CSV or JSON lines; return how many rows.
+
+    Rows are data, so a pipe gets them as they are. A terminal would obey the control characters in them.
+    """
     count = 0
     if output is None:
+        is_terminal = sys.stdout.isatty()
         for number, table in enumerate(tables):
-            text = "".join(json_lines(table)) if as_json else csv_text(_flat(table), header=number == 0)
+            if as_json:
+                text = "".join(json_lines(table))
+                text = printable_json(text) if is_terminal else text
+            else:
+                table = _printable(_flat(table)) if is_terminal else _flat(table)
+                text = csv_text(table, header=number == 0)
             click.echo(text, nl=False)
             count += int(table.num_rows)
         return count
@@ -75,6 +86,15 @@ def write_tables(tables: Iterator[pa.Table], output: str | None, as_json: bool =
             write(table)
             count += int(table.num_rows)
     return count
+
+
+def _printable(table: pa.Table) -> pa.Table:
+    """Return the table with control characters in its strings escaped."""
+    for i, field in enumerate(table.schema):
+        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+            values = [None if value is None else printable(value) for value in table.column(i).to_pylist()]
+            table = table.set_column(i, field.name, pa.array(values, field.type))
+    return table
 
 
 def _flat(table: pa.Table) -> pa.Table:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from earmark.cli import options
+from earmark.cli.shown import printable
 from earmark.errors import EarmarkError
 from earmark.language.words import counted
 
@@ -49,7 +50,9 @@ def audit(subscriptions: str, as_json: bool, output: str | None, shown: int, rea
     findings = load(subscriptions, reading)[0].audit()
     if output is not None:
         write_tables(iter([findings.to_arrow()]), output)
-    click.echo(json.dumps(findings.to_dict(), ensure_ascii=False) if as_json else findings.report(shown))
+    click.echo(
+        json.dumps(findings.to_dict(), ensure_ascii=False) if as_json else printable(findings.report(shown), keep="\n")
+    )
 
 
 def _share(ctx: click.Context, param: click.Parameter, text: str) -> float:

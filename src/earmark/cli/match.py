@@ -15,6 +15,7 @@ from click.core import ParameterSource
 
 import earmark.spark
 from earmark.cli import options
+from earmark.cli.shown import printable
 from earmark.errors import EarmarkError
 
 if TYPE_CHECKING:
@@ -147,7 +148,11 @@ def explain(subscriptions: str, id: str, event: str, as_json: bool, at: str | No
     number = int(id) if re.fullmatch(r"-?\d{1,19}", id) else None
     key: Any = number if id not in matcher and number in matcher else id
     explanation = matcher.explain(key, row, at=at)
-    click.echo(json.dumps(plain_json(asdict(explanation)), default=str) if as_json else str(explanation))
+    if as_json:
+        click.echo(json.dumps(plain_json(asdict(explanation)), default=str))
+    else:
+        lines = [f"{explanation.id!r} {explanation.verdict}", *explanation.lines()]
+        click.echo("\n".join(map(printable, lines)))
     return 0 if explanation.matched else 1
 
 

@@ -12,6 +12,7 @@ import click
 
 import earmark.spark
 from earmark.cli import options
+from earmark.cli.shown import printable
 from earmark.errors import EarmarkError
 from earmark.language.words import counted
 
@@ -118,7 +119,7 @@ def publish(
     if info.rejected:
         click.echo(f"{counted(info.rejected, 'row')} rejected:", err=True)
         for row in rejects:
-            click.echo(f"  {row['id']}: {row['reason']}", err=True)
+            click.echo(printable(f"  {row['id']}: {row['reason']}"), err=True)
         if info.rejected > len(rejects):
             click.echo("  …", err=True)
     click.echo(f"published in {took:.1f} s", err=True)

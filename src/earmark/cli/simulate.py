@@ -80,6 +80,7 @@ def simulate(policies: str, as_json: bool, plot: str | None, record: str | None,
       earmark simulate --policies covering --mixed --loss 0.1 --cuts 10 --crashes 3
     """
     _need_extras(plot)
+    from earmark.jit import note
     from earmark.overlay.simulation import VARIANTS, comparison, drawn_faults, summary
     from earmark.overlay.simulation import simulate as run
 
@@ -95,17 +96,23 @@ def simulate(policies: str, as_json: bool, plot: str | None, record: str | None,
     faults = drawn_faults(
         whole, **{n: asked[n] for n in ("cuts", "crashes", "longest", "seed", "delay", "jitter", "loss", "duplication")}
     )
-    reports = []
+    reports, compiling = [], []
     for name in names:
+        before = note.compiled
         with ExitStack() as stack:
             file: IO[bytes] | None = None if record is None else stack.enter_context(_opened(record))
             reports.append(run(whole, name, faults=faults, seed=asked["seed"], record=file))
+        if note.compiled > before:
+            compiling.append(name)
         if not as_json:
             click.echo(summary(reports[-1]) + "\n")
     if as_json:
         click.echo(json.dumps({"runs": [report.as_json() for report in reports]}, ensure_ascii=False))
     elif len(reports) > 1:
         click.echo(comparison(reports))
+    if compiling:
+        what = "compiling kernels, once on this machine; run it again to compare times"
+        click.echo(f"earmark: the seconds of {', '.join(compiling)} include {what}", err=True)
     if plot is not None:
         _draw(reports, plot)
     if any(not report.verdict.is_exact for report in reports):

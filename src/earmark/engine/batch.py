@@ -25,7 +25,7 @@ from earmark.events.arrays import Entry, EventArrays
 from earmark.events.choice import events_between, some_events
 from earmark.events.frames import as_arrow, encode_many, is_frame, listed_events
 from earmark.events.mappings import Reject, checked_weights, encode_event, event_arrays, repeated
-from earmark.events.moments import Moment, moment_of_one, moments_of, with_moments
+from earmark.events.moments import Moment, check_moment, moment_of_one, moments_of, with_moments
 from earmark.flat.arrays import I64
 from earmark.keys.schema import LIFE, Schema
 from earmark.segment.segment import Segment
@@ -120,7 +120,11 @@ def read_one(
     schema = version.schema
     older = {generation: encode_event(own, event) for generation, own in version.older.items()}
     entries, scales = encode_event(schema, event), checked_weights(weights, EventError)
-    moment = moment_of_one(schema, event, at) if LIFE in schema.by_name else None
+    moment = None
+    if LIFE in schema.by_name:
+        moment = moment_of_one(schema, event, at)
+    elif at is not None:
+        check_moment(schema, at)
     if moment is None:
         return One(entries, older, scales)
     for own in (entries, *older.values()):
@@ -145,6 +149,8 @@ def read(
     if LIFE in version.schema.by_name:
         moments = moments_of(version.schema, events, at, found)
         batch = batch.changed(lambda encoded: with_moments(version.schema, encoded, moments))
+    elif at is not None:
+        check_moment(version.schema, at)
     if not found:
         return batch
     if rejects is not None:

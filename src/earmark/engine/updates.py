@@ -7,6 +7,7 @@ half-way has changed nothing.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -82,7 +83,9 @@ def places_of(version: Version, ids: Sequence[Id]) -> list[Place]:
     """Where the living subscriptions that are to be removed are, each of which is given once."""
     places = [place_of(version, one, " to remove", row) for row, one in enumerate(ids)]
     if len(set(places)) < len(places):
-        raise SubscriptionError("an id is given twice")
+        counts = Counter(places)
+        twice = next(one for one, place in zip(ids, places, strict=True) if counts[place] > 1)
+        raise SubscriptionError(f"the id {twice!r} is given twice")
     return places
 
 

@@ -76,8 +76,15 @@ def _settled(schema: Schema, at: Moment | None) -> int | None:
     return time.time_ns() // 1000 if schema.time is None else None
 
 
+def check_moment(schema: Schema, at: Moment) -> None:
+    """Raise unless `at` is a moment, for where no life span uses it."""
+    moment_key(at, schema.zone, "`at`", EventError)
+
+
 def settled_moment(schema: Schema, at: Moment | None) -> Moment | None:
     """The moment to give for events that are read piece by piece: one for all pieces, unless the events tell."""
+    if at is not None:
+        check_moment(schema, at)
     is_now = at is None and schema.time is None and LIFE in schema.by_name
     return datetime.now(UTC) if is_now else at
 

@@ -154,7 +154,7 @@ def _decoded(body: bytes, kind: Any, sender: str) -> Any:
 
 def _check_version(version: int, sender: str) -> None:
     if version != WIRE_VERSION:
-        raise ProtocolError(f"{sender}: expected protocol version {WIRE_VERSION}, got {version}")
+        raise ProtocolError(f"expected protocol version {WIRE_VERSION}, got {version}", source=sender)
 
 
 def refusal(reason: str) -> bytes:
@@ -240,7 +240,7 @@ class Listener:
         if packet.kind == b"A" and self._greeted is not None and self.dialler is None:
             expected = _proof(self._token, b"dialler", self._greeting, self._challenge)
             if not hmac.compare_digest(expected, packet.body):
-                raise ProtocolError(f"{self._sender}: does not know the token")
+                raise ProtocolError("expected the token of this network, got another one", source=self._sender)
             self.dialler = self._greeted
             return b""
         raise ProtocolError(f"{self._sender}: a packet of kind {packet.kind!r} is out of place in the handshake")

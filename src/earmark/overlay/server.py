@@ -271,7 +271,8 @@ class BrokerServer:
                 log.debug("%s", reason)
             else:
                 self._warn(reason)
-            connection.refuse(reason)
+            # whom it is about need not be told its own address
+            connection.refuse(problem.reason if isinstance(problem, ProtocolError) else reason)
         except asyncio.CancelledError:
             pass
         except Exception as problem:  # the state file, or a bug: to go on could deliver something wrong

@@ -68,6 +68,8 @@ _FEW = 16
 _MOST_SHAPES = 4096
 _LONGEST = 4096
 """Characters of a condition that is taken in a run; its lists are bounded with it."""
+USE_UPDATE = "use update() to change it"
+"""What to do about an id that is in use; the command line says it with an option of its own."""
 _FIELDS = tuple(field.name for field in fields(Subscription))
 
 
@@ -183,7 +185,7 @@ def id_problems(
         if type(one) is not kind:
             reason = f"expected {words[kind]} as id, as the other ids are"
         elif known is not None and known.find(one) is not None:
-            reason = "the id is already in use; use update() to change it"
+            reason = f"the id is already in use; {USE_UPDATE}"
         elif one in seen:
             reason = "the id is given twice"
         else:

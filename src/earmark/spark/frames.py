@@ -36,11 +36,11 @@ from pyspark.sql.functions import col, lit
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, LongType, MapType, StringType, StructField, StructType
 
-from earmark.errors import EarmarkError, EventError
+from earmark.errors import EarmarkError, EventError, checked_names
 from earmark.events.arrays import EventArrays
 from earmark.events.frames import Weights, encode_columns, encode_map, is_text, weights_of
 from earmark.events.mappings import MAX_NESTED, Reject
-from earmark.events.moments import Moment, moment_key, named_time
+from earmark.events.moments import Moment, check_moment, moment_key, named_time
 from earmark.keys.schema import LIFE, Kind, Schema
 from earmark.language.literals import zone_of
 from earmark.language.words import did_you_mean
@@ -307,8 +307,10 @@ def reading_of(
     names = [name for name in schema.names if name != LIFE]
     is_asked = is_timed and LIFE in schema.by_name
     moment = None
+    if at is not None:
+        check_moment(schema, at)
     if is_asked and (at is not None or schema.time is None):
-        moment = moment_key(datetime.now(UTC) if at is None else at, schema.zone, "at", EventError)
+        moment = moment_key(datetime.now(UTC) if at is None else at, schema.zone, "`at`", EventError)
     time = schema.time if is_asked and moment is None else None
     found = locations(inner, names, sensitive, nesting)
     times = [] if time is None else locations(inner, [time], sensitive, nesting)
@@ -371,7 +373,7 @@ def refuse_timeless(schema: Schema) -> None:
     if LIFE in schema.by_name:
         raise EarmarkError(
             "the book has subscriptions that start or end, so a stream must say when its events happened, or a "
-            "replay would give other matches: publish the book with time=, or give at="
+            "replay would give other matches: publish the book with time= (`--time`), or give at="
         )
 
 
@@ -495,10 +497,8 @@ class EventProjection:
 
     def carry(self, names: Sequence[str] | None, results: Sequence[str] = RESULTS) -> list[tuple[StructField, int]]:
         """Return the fields to carry along, with their positions; `results` are the other columns of the result."""
-        if isinstance(names, str):
-            raise EarmarkError(f"columns: expected a list of names, such as [{names!r}], got {names!r}")
         carried = []
-        wanted = list(self.fields if names is None else names)
+        wanted = list(self.fields) if names is None else checked_names(names, "columns")
         for number, name in enumerate(wanted):
             self._known(name)
             if name.lower() in results:

@@ -41,7 +41,7 @@ from pyspark.sql.types import (
 
 from earmark.engine.batch import OnError, check_on_error
 from earmark.engine.searcher import Mode, asked_k, asked_relaxed
-from earmark.errors import EarmarkError, EventError
+from earmark.errors import EarmarkError, EventError, checked_names
 from earmark.events.mappings import checked_weights
 from earmark.events.moments import Moment
 from earmark.segment.builder import checked_tags
@@ -210,9 +210,7 @@ class Shape(NamedTuple):
     @classmethod
     def of(cls, rank: bool, how: str, with_columns: Sequence[str], prefix: str) -> Shape:
         """Return the shape that a user asks for."""
-        if isinstance(with_columns, str):
-            raise EarmarkError(f"with_columns: expected a list of names, such as [{with_columns!r}]")
-        return cls(rank, how, tuple(with_columns), prefix)
+        return cls(rank, how, tuple(checked_names(with_columns, "with_columns")), prefix)
 
     def check(self, payload: Mapping[str, DataType]) -> None:
         """Raise for what is no shape of a result of a book with this payload."""

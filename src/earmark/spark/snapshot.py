@@ -49,7 +49,7 @@ from earmark.book.sharding import NOT_TAKEN, ShardPlan, Source, build_here, buil
 from earmark.engine.compaction import compacted, united
 from earmark.engine.lazy import LazySegment
 from earmark.engine.version import IndexedSegment, Place, Version
-from earmark.errors import EarmarkError, SubscriptionError, TableError
+from earmark.errors import EarmarkError, SubscriptionError, TableError, checked_names
 from earmark.flat import bits
 from earmark.flat.arrays import I64, PackedStrings
 from earmark.keys.schema import LIFE, Schema, schema_of
@@ -135,9 +135,8 @@ class Snapshot:
         but the first in the order. Raises `Conflict` when another writer publishes in the meantime.
         """
         root = folders.root_of(path)
-        if isinstance(payload, str):
-            raise EarmarkError(f"payload: expected a list of names, such as [{payload!r}]")
-        options = ReadOptions(attributes, zone, bounds, order_by, on_error, time, tuple(payload))
+        payload = tuple(checked_names(payload, "payload"))
+        options = ReadOptions(attributes, zone, bounds, order_by, on_error, time, payload)
         named = intake.renamed(subscriptions, {"id": id, "condition": condition})
         return cls(root, publish(named, root, options, index, shards))
 

@@ -25,7 +25,7 @@ from pyspark.sql.types import ArrayType, DoubleType
 from earmark.engine.batch import OnError, check_on_error
 from earmark.engine.searcher import Mode
 from earmark.errors import EarmarkError, EventError
-from earmark.events.moments import Moment, moment_key
+from earmark.events.moments import Moment, check_moment
 from earmark.keys.schema import LIFE, Schema
 from earmark.spark import frames
 from earmark.spark.matching import search_of
@@ -84,7 +84,7 @@ def matching_function(
     search = search_of(spark, snapshot, DEFAULT_K, mode, scope, weights)._replace(on_error=on_error)
     schema, zone, asked = snapshot.schema, frames.session_zone(spark), Asked(frames.is_case_sensitive(spark), at)
     if at is not None:
-        moment_key(at, schema.zone, "at", EventError)  # refuses what is no moment
+        check_moment(schema, at)
     if events is not None:
         fields = {field.name: field.dataType for field in events.schema.fields}
         reading = frames.reading_of(fields, schema, asked.sensitive, frames.spark_nesting, at=at)

@@ -50,7 +50,7 @@ from pyspark.sql.types import StructType
 from earmark.book.folder import current_version, is_writable, pinned, read_manifest, root_of, unpin
 from earmark.engine.batch import OnError
 from earmark.engine.searcher import Mode
-from earmark.errors import EarmarkError, TableError
+from earmark.errors import EarmarkError, TableError, checked_names
 from earmark.events.moments import Moment
 from earmark.spark.frames import address, quoted
 from earmark.spark.matching import (
@@ -146,7 +146,7 @@ def stream(
     snapshots = snapshot.path if isinstance(snapshot, Snapshot) else root_of(snapshot)
     folder = root_of(checkpoint, "the checkpoint")
     options: dict[str, Any] = {"k": k, "mode": mode, "scope": scope and dict(scope), "weights": weights, "event": event}
-    options |= {"columns": None if columns is None else tuple(columns), "at": at, "streams": True}
+    options |= {"columns": None if columns is None else checked_names(columns, "columns"), "at": at, "streams": True}
     options |= {"on_error": on_error, "shape": Shape.of(rank, how, with_columns, prefix), "combine": combine}
     ready = prepared(events, Snapshot.open(snapshots), **options, missing=missing)
     _check_names(ready, on_error != "raise", not callable(sink))

@@ -44,7 +44,7 @@ def arriving(spark: SparkSession, tmp_path: Path) -> DataFrame:
         ({"event_time": "x"}, "event_time: expected a column of timestamps, got 'x' of type bigint"),
         ({"on_error": "reject"}, "the column 'reason' is also a column of rejected events"),
         ({"columns": ["Batch"]}, "the column 'Batch' is also a column of what read_matches returns"),
-        ({"with_columns": "tags"}, r"with_columns: expected a list of names, such as \['tags'\]"),
+        ({"with_columns": "tags"}, "expected a list of strings for with_columns, got 'tags'"),
         ({"combine": "median"}, "combine: expected one of"),
         ({"trigger": {"processingTime": "now and then"}}, "trigger: expected .* got {'processingTime': 'now and then'"),
         ({"trigger": {"processingTime": 5}}, "trigger: expected"),
