@@ -138,7 +138,7 @@ class Book(Follower):
                 is_flushed=durability == "full",
             )
             made._checkpoints = Checkpoints(
-                root, made.index, state.shelf, made._published, made._make_one_segment, made._writing
+                journal, made.index, state.shelf, made._published, made._make_one_segment, made._writing
             )
             weakref.finalize(made, _drop, str(root), lock, journal).atexit = False
             made._commits.rows = state.repeated  # they count as changed since the last checkpoint
@@ -339,6 +339,7 @@ class Book(Follower):
     def _check_writable(self) -> None:
         with self._writing:
             self._check_open()
+            self._commits_now().journal.check_in_place()
 
     # --- on disk ---------------------------------------------------------------------------------------------
 
@@ -405,6 +406,7 @@ class Book(Follower):
         past.check_text(author, "an author")
         past.check_text(message, "a message")
         _check_number(change, "to undo")
+        self._check_writable()
 
         def read(journal: Journal) -> tuple[list[Part], past.States]:
             stored = journal.change(past.number_of(journal, change))

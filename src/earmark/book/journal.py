@@ -226,8 +226,16 @@ class Journal:
 
     @property
     def is_replaced(self) -> bool:
-        """Whether there is another journal now in the place of the one that this is a connection to."""
+        """Whether the file that this is a connection to is no longer in its place: moved, removed or replaced."""
         return self._file != _identity(self.root)
+
+    def check_in_place(self) -> None:
+        """Raise where the folder was moved, removed or replaced: what is written to an open file is lost with it."""
+        if self.is_replaced:
+            raise JournalError(
+                f"the journal of {str(self.root)!r} was moved, removed or replaced since the book was opened, so "
+                "nothing more is written to it: close the book, and open it again where it is now"
+            )
 
     @property
     def is_outdated(self) -> bool:
@@ -276,6 +284,7 @@ class Journal:
             connection = self._connection
             try:
                 self._begin("BEGIN IMMEDIATE")
+                self.check_in_place()
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
