@@ -77,9 +77,10 @@ def open(
 
     A saved book, or one that Spark published, gets a journal and goes on from there. `index`, `index_options`,
     `combine` (which is not kept with the book) and `mmap` are as for `Matcher.load`; `attributes`, `zone`, `strict`,
-    `nan` and `time` are those of a new book. With `durability="full"` a change survives the loss of power when its call
-    returns, with "normal" the end of the process. `author` is who makes the changes. One process may write; with
-    `readonly` any number may read, and `follow` what is written within a second; without it when `refresh` is called.
+    `nan` and `time` are those of a new book, and must be what a book that exists has. With `durability="full"` a change
+    survives the loss of power when its call returns, with "normal" the end of the process. `author` is who makes the
+    changes. One process may write; with `readonly` any number may read, and `follow` what is written within a second;
+    without it when `refresh` is called.
     """
     if durability not in DURABILITY:
         raise EarmarkError(f"expected 'full' or 'normal' for durability, got {durability!r}")
@@ -88,8 +89,7 @@ def open(
     root = folders.root_of(path).resolve()
     new = {"attributes": attributes, "zone": zone, "strict": strict, "nan": nan, "time": time}
     if readonly:
-        _refuse_options(new, "a book that is opened read-only")
-        book = Book._reading(root, index, index_options, follow, mmap)
+        book = Book._reading(root, new, index, index_options, follow, mmap)
     else:
         book = Book._writing_to(root, new, index, index_options, durability, author, mmap)
     book._combination = ranked_by
@@ -127,7 +127,7 @@ class Book(Follower):
             mark = Mark(root, writable=True)
             opening.check_mark(root, journal, mark)
             prepare_root(root, folders.OF_JOURNAL)
-            made, state = cls._made(root, journal, index, index_options, mmap)
+            made, state = cls._made(root, journal, new, index, index_options, mmap)
             made._author, made._lock = author, lock
             made._commits = Commits(
                 journal,
@@ -162,7 +162,13 @@ class Book(Follower):
 
     @classmethod
     def _reading(
-        cls, root: Path, index: str | None, options: Mapping[str, Any] | None, follow: bool, mmap: bool
+        cls,
+        root: Path,
+        new: Mapping[str, Any],
+        index: str | None,
+        options: Mapping[str, Any] | None,
+        follow: bool,
+        mmap: bool,
     ) -> Book:
         journal: Journal | None = None
         try:
@@ -171,7 +177,7 @@ class Book(Follower):
                 if (root / HEAD).exists():
                     with closing(Mark(root, writable=False)) as mark:
                         opening.check_mark(root, journal, mark, warn=False)
-            made, _ = cls._made(root, journal, index, options, mmap)
+            made, _ = cls._made(root, journal, new, index, options, mmap)
         except BaseException:
             if journal is not None:
                 journal.close()
@@ -184,7 +190,13 @@ class Book(Follower):
 
     @classmethod
     def _made(
-        cls, root: Path, journal: Journal | None, index: str | None, options: Mapping[str, Any] | None, mmap: bool
+        cls,
+        root: Path,
+        journal: Journal | None,
+        new: Mapping[str, Any],
+        index: str | None,
+        options: Mapping[str, Any] | None,
+        mmap: bool,
     ) -> tuple[Book, opening.State]:
         if journal is not None:
             opening.check_same_book(root, journal)
@@ -193,6 +205,7 @@ class Book(Follower):
         else:
             version, saved, shelf = saving.load(root, None, mmap, index, checkpoint=True)
             state = opening.State(version, shelf, folders.current_version(root), 0)
+        opening.refuse_others(root, new, state.version.schema)
         made = cls(index or saved, index_options=options)
         made._start(made._with_own_index(state.version, saved))
         made.path, made._journal, made._number, made._is_mapped = root, None, state.number, mmap
@@ -531,17 +544,13 @@ def _check_options(
 ) -> Matcher | None:
     """Raise where options are wrong; returns a matcher that has those of a new book, None where there is a book."""
     if folders.is_book(root):
-        _refuse_options(new, "a book that exists")
         if index is not None:
             Matcher(index, index_options=index_options)
+        if any(value is not None for value in new.values()) and not folders.has_journal(root):
+            opening.refuse_others(root, new, saving.load(root, None, True, None)[0].schema)
         return None
     given = {name: value for name, value in new.items() if value is not None}
     return Matcher(index or DEFAULT_INDEX, index_options=index_options, **given)
-
-
-def _refuse_options(new: Mapping[str, Any], what: str) -> None:
-    if given := [name for name, value in new.items() if value is not None]:
-        raise EarmarkError(f"{given[0]} is for a new book; {what} has its own")
 
 
 def _check_number(change: Any, purpose: str) -> None:
