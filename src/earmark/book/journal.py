@@ -344,8 +344,7 @@ class Journal:
     def last(self) -> int:
         """The number of the newest change; 0 where there is none."""
         with _guarded(self.root, "read"):
-            (number,) = self._connection.execute("SELECT MAX(number) FROM changes").fetchone()
-            return int(number or 0)
+            return _last(self._connection)
 
     def change(self, number: int) -> Stored | None:
         """One change."""
@@ -421,13 +420,14 @@ class Journal:
                 found.append(str(problem))
         return [] if found == ["ok"] else found
 
-    def copy_to(self, file: Path) -> None:
-        """A copy of the journal as it is now, while others write."""
+    def copy_to(self, file: Path) -> int:
+        """Copy the journal as it is now, while others write; returns the number of the copy's last change."""
         with _guarded(self.root, "copied"):
             target = connect(file, "rwc")
             try:
                 self._connection.backup(target)
                 target.execute("PRAGMA journal_mode = WAL")
+                return _last(target)
             finally:
                 target.close()
 
@@ -490,6 +490,11 @@ def connect(file: Path, mode: str) -> Any:
         timeout=PATIENCE / 1000,
         cached_statements=64,
     )
+
+
+def _last(connection: Any) -> int:
+    (number,) = connection.execute("SELECT MAX(number) FROM changes").fetchone()
+    return int(number or 0)
 
 
 def _checked(row: Any, expected: int) -> Stored:

@@ -21,7 +21,7 @@ from earmark.book import folder as folders
 from earmark.book import saving
 from earmark.book.history import check_text
 from earmark.book.journal import FILES, Journal, JournalError, entry, is_begun
-from earmark.book.marks import HEAD, Mark, WriterLock
+from earmark.book.marks import HEAD, Mark, WriterLock, reset
 from earmark.book.replay import empty, replayed
 from earmark.book.rows import ADDED, Part, part_of_types, tables_of
 from earmark.book.saving import Shelf
@@ -106,6 +106,7 @@ def _begin(
         if parts:
             journal.append([entry(1, time.time_ns() // 1000, author, message, kind, parts)])
         folders.write_manifest(root, folders.OF_JOURNAL, book)
+        reset(root, journal.last())  # now, since before that it would be taken for the mark of a lost journal
     except BaseException:
         journal.close()
         raise
