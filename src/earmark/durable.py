@@ -27,7 +27,7 @@ from earmark.book import folder as folders
 from earmark.book import history as past
 from earmark.book.checkpoints import Checkpoints
 from earmark.book.commits import Commits, Waiting
-from earmark.book.journal import DURABILITY, STARTS, Journal
+from earmark.book.journal import DURABILITY, Journal
 from earmark.book.marks import HEAD, Mark, WriterLock
 from earmark.book.publishing import prepare_root
 from earmark.book.replay import Replay
@@ -183,7 +183,9 @@ class Book(Follower):
                 journal.close()
             raise
         made._journal = journal
-        made._refusal = f"{str(root)!r} was opened read-only, so it takes no changes"
+        made._refusal = (
+            f"{str(root)!r} was opened read-only, so it takes no changes; open it without readonly=True to change it"
+        )
         if follow:
             made._keep_following()
         return made
@@ -422,11 +424,7 @@ class Book(Follower):
         self._check_writable()
 
         def read(journal: Journal) -> tuple[list[Part], past.States]:
-            stored = journal.change(past.number_of(journal, change))
-            if stored is None or stored.kind in (*STARTS, past.ERASE):
-                what = "there is no change 0" if stored is None else f"its kind is {stored.kind!r}"
-                raise EarmarkError(f"change {change} cannot be undone: {what}")
-            past.check_kept(journal, change - 1)
+            stored = past.undoable(journal, change)
             return past.inverse(journal, stored), past.net(journal, change - 1, change, self._version.schema)
 
         parts, states = self._from_history(read)

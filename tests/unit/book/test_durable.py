@@ -328,7 +328,9 @@ def test_a_saved_book_goes_on(tmp_path: Path) -> None:
         assert book.as_of(1).ids() == ["a", "b"]
     with earmark.open(tmp_path / "b") as book:
         assert book.ids() == ["a", "b", "c"]
-        with pytest.raises(EarmarkError, match="change 1 cannot be undone: its kind is 'import'"):
+        with pytest.raises(
+            EarmarkError, match="change 1 cannot be undone: it is what the book was when its history began"
+        ):
             book.undo(1)
 
 
