@@ -507,7 +507,7 @@ class Book(Follower):
 
     def _commits_now(self) -> Commits:
         if self._commits is None:
-            raise EarmarkError("earmark.open makes a book that lasts; Matcher() is one in memory")
+            raise EarmarkError("earmark.open makes a durable book; Matcher() is in memory")
         return self._commits
 
     def backup(self, path: str | os.PathLike[str]) -> None:

@@ -1,4 +1,4 @@
-"""`earmark book …`: books that last, their subscriptions and their history; `earmark check`, `repair` and `backup`."""
+"""`earmark book …`: durable books, their subscriptions and their history; `earmark check`, `repair` and `backup`."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _id = click.argument("id")
 _as_json = options.flag("--json as_json", "Print JSON lines.")
 
 
-@click.group(short_help="Make and change books that last, and look at their history.")
+@click.group(short_help="Make and change durable books, and look at their history.")
 def book() -> None:
-    """Make and change books that last, and look at their history.
+    """Make and change durable books, and look at their history.
 
     A book is a folder. Every change to it is on the disk when the command ends, with when, who and why. One process
     writes at a time. `earmark match`, `top-k`, `explain`, `audit` and `backtest` take a book wherever they take a file

@@ -4,7 +4,7 @@
     made = edit(version)                                    the next version, and what became of which rows
     made.version, made.removed, made.added
 
-A matcher makes an edit and publishes its version. A book that lasts also writes `removed` and `added` to its journal
+A matcher makes an edit and publishes its version. A durable book also writes `removed` and `added` to its journal
 (book/rows.py), and a transaction makes several edits one after the other.
 """
 

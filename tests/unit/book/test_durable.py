@@ -1,4 +1,4 @@
-"""Books that last: what was changed is there when the folder is opened again, and in readers that follow."""
+"""Durable books: what was changed is there when the folder is opened again, and in readers that follow."""
 
 from __future__ import annotations
 
