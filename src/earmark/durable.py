@@ -235,6 +235,13 @@ class Book(Follower):
         how = ", read-only" if self.is_readonly else ""
         return f"<Book {str(self.path)!r}: {len(self):,} subscriptions, index {self.index!r}{how}>"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Refuse to be copied or pickled: the copy would be a matcher in memory, whose changes do not last."""
+        raise EarmarkError(
+            f"the durable book {str(self.path)!r} cannot be copied or pickled: backup(folder) copies it, and "
+            "Matcher().add_many(m.to_arrow()) takes its subscriptions into memory"
+        )
+
     # --- changing --------------------------------------------------------------------------------------------
 
     def _latest(self) -> Version:
