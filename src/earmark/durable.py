@@ -352,6 +352,7 @@ class Book(Follower):
         """Several changes as one: `with m.change(author="ana", message="spring prices") as c: c.add(…)`.
 
         All of them happen when the block ends, or none if it raises. They are one entry of the history.
+        What is called on the book itself meanwhile, as `m.add`, is a change of its own.
         """
         self._check_writable()
         past.check_text(author, "an author")

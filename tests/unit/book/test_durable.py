@@ -366,6 +366,26 @@ def test_wrong_arguments(tmp_path: Path) -> None:
         earmark.open(tmp_path / "b", zone="Europe/Oslo")
 
 
+def test_a_call_of_the_book_inside_a_block_is_a_change_of_its_own(tmp_path: Path) -> None:
+    def failing(m: Book) -> None:
+        with m.change(message="block") as c:
+            c.add("inside", "age > 3")
+            m.add("outside", "age > 4")
+            assert m.ids() == ["outside"] and "outside" not in c
+            raise RuntimeError
+
+    with earmark.open(tmp_path / "b", index="scan") as m:
+        with pytest.raises(RuntimeError):
+            failing(m)
+        assert m.ids() == ["outside"]
+        with m.change(message="block") as c:
+            c.add("inside", "age > 3")
+            m.add("another", "age > 4")
+        assert [(one.kind, one.message) for one in m.changes()] == [("add", None), ("add", None), ("add", "block")]
+    with earmark.open(tmp_path / "b", readonly=True) as m:
+        assert sorted(m.ids()) == ["another", "inside", "outside"]
+
+
 def test_closed(tmp_path: Path) -> None:
     m = filled(tmp_path / "b")
     m.close()
