@@ -27,7 +27,7 @@ from earmark.book import folder as folders
 from earmark.book import history as past
 from earmark.book.checkpoints import Checkpoints
 from earmark.book.commits import Commits, Waiting
-from earmark.book.journal import DURABILITY, STARTS, Journal
+from earmark.book.journal import DURABILITY, Journal
 from earmark.book.marks import HEAD, Mark, WriterLock
 from earmark.book.publishing import prepare_root
 from earmark.book.replay import Replay
@@ -77,9 +77,10 @@ def open(
 
     A saved book, or one that Spark published, gets a journal and goes on from there. `index`, `index_options`,
     `combine` (which is not kept with the book) and `mmap` are as for `Matcher.load`; `attributes`, `zone`, `strict`,
-    `nan` and `time` are those of a new book. With `durability="full"` a change survives the loss of power when its call
-    returns, with "normal" the end of the process. `author` is who makes the changes. One process may write; with
-    `readonly` any number may read, and `follow` what is written within a second; without it when `refresh` is called.
+    `nan` and `time` are those of a new book, and must be what a book that exists has. With `durability="full"` a change
+    survives the loss of power when its call returns, with "normal" the end of the process. `author` is who makes the
+    changes. One process may write; with `readonly` any number may read, and `follow` what is written within a second;
+    without it when `refresh` is called.
     """
     if durability not in DURABILITY:
         raise EarmarkError(f"expected 'full' or 'normal' for durability, got {durability!r}")
@@ -88,8 +89,7 @@ def open(
     root = folders.root_of(path).resolve()
     new = {"attributes": attributes, "zone": zone, "strict": strict, "nan": nan, "time": time}
     if readonly:
-        _refuse_options(new, "a book that is opened read-only")
-        book = Book._reading(root, index, index_options, follow, mmap)
+        book = Book._reading(root, new, index, index_options, follow, mmap)
     else:
         book = Book._writing_to(root, new, index, index_options, durability, author, mmap)
     book._combination = ranked_by
@@ -127,7 +127,7 @@ class Book(Follower):
             mark = Mark(root, writable=True)
             opening.check_mark(root, journal, mark)
             prepare_root(root, folders.OF_JOURNAL)
-            made, state = cls._made(root, journal, index, index_options, mmap)
+            made, state = cls._made(root, journal, new, index, index_options, mmap)
             made._author, made._lock = author, lock
             made._commits = Commits(
                 journal,
@@ -138,7 +138,7 @@ class Book(Follower):
                 is_flushed=durability == "full",
             )
             made._checkpoints = Checkpoints(
-                root, made.index, state.shelf, made._published, made._make_one_segment, made._writing
+                journal, made.index, state.shelf, made._published, made._make_one_segment, made._writing
             )
             weakref.finalize(made, _drop, str(root), lock, journal).atexit = False
             made._commits.rows = state.repeated  # they count as changed since the last checkpoint
@@ -162,7 +162,13 @@ class Book(Follower):
 
     @classmethod
     def _reading(
-        cls, root: Path, index: str | None, options: Mapping[str, Any] | None, follow: bool, mmap: bool
+        cls,
+        root: Path,
+        new: Mapping[str, Any],
+        index: str | None,
+        options: Mapping[str, Any] | None,
+        follow: bool,
+        mmap: bool,
     ) -> Book:
         journal: Journal | None = None
         try:
@@ -171,20 +177,28 @@ class Book(Follower):
                 if (root / HEAD).exists():
                     with closing(Mark(root, writable=False)) as mark:
                         opening.check_mark(root, journal, mark, warn=False)
-            made, _ = cls._made(root, journal, index, options, mmap)
+            made, _ = cls._made(root, journal, new, index, options, mmap)
         except BaseException:
             if journal is not None:
                 journal.close()
             raise
         made._journal = journal
-        made._refusal = f"{str(root)!r} was opened read-only, so it takes no changes"
+        made._refusal = (
+            f"{str(root)!r} was opened read-only, so it takes no changes; open it without readonly=True to change it"
+        )
         if follow:
             made._keep_following()
         return made
 
     @classmethod
     def _made(
-        cls, root: Path, journal: Journal | None, index: str | None, options: Mapping[str, Any] | None, mmap: bool
+        cls,
+        root: Path,
+        journal: Journal | None,
+        new: Mapping[str, Any],
+        index: str | None,
+        options: Mapping[str, Any] | None,
+        mmap: bool,
     ) -> tuple[Book, opening.State]:
         if journal is not None:
             opening.check_same_book(root, journal)
@@ -193,6 +207,7 @@ class Book(Follower):
         else:
             version, saved, shelf = saving.load(root, None, mmap, index, checkpoint=True)
             state = opening.State(version, shelf, folders.current_version(root), 0)
+        opening.refuse_others(root, new, state.version.schema)
         made = cls(index or saved, index_options=options)
         made._start(made._with_own_index(state.version, saved))
         made.path, made._journal, made._number, made._is_mapped = root, None, state.number, mmap
@@ -219,6 +234,13 @@ class Book(Follower):
     def __repr__(self) -> str:
         how = ", read-only" if self.is_readonly else ""
         return f"<Book {str(self.path)!r}: {len(self):,} subscriptions, index {self.index!r}{how}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Refuse to be copied or pickled: the copy would be a matcher in memory, whose changes do not last."""
+        raise EarmarkError(
+            f"the durable book {str(self.path)!r} cannot be copied or pickled: backup(folder) copies it, and "
+            "Matcher().add_many(m.to_arrow()) takes its subscriptions into memory"
+        )
 
     # --- changing --------------------------------------------------------------------------------------------
 
@@ -330,6 +352,7 @@ class Book(Follower):
         """Several changes as one: `with m.change(author="ana", message="spring prices") as c: c.add(…)`.
 
         All of them happen when the block ends, or none if it raises. They are one entry of the history.
+        What is called on the book itself meanwhile, as `m.add`, is a change of its own.
         """
         self._check_writable()
         past.check_text(author, "an author")
@@ -339,6 +362,7 @@ class Book(Follower):
     def _check_writable(self) -> None:
         with self._writing:
             self._check_open()
+            self._commits_now().journal.check_in_place()
 
     # --- on disk ---------------------------------------------------------------------------------------------
 
@@ -405,13 +429,10 @@ class Book(Follower):
         past.check_text(author, "an author")
         past.check_text(message, "a message")
         _check_number(change, "to undo")
+        self._check_writable()
 
         def read(journal: Journal) -> tuple[list[Part], past.States]:
-            stored = journal.change(past.number_of(journal, change))
-            if stored is None or stored.kind in (*STARTS, past.ERASE):
-                what = "there is no change 0" if stored is None else f"its kind is {stored.kind!r}"
-                raise EarmarkError(f"change {change} cannot be undone: {what}")
-            past.check_kept(journal, change - 1)
+            stored = past.undoable(journal, change)
             return past.inverse(journal, stored), past.net(journal, change - 1, change, self._version.schema)
 
         parts, states = self._from_history(read)
@@ -494,7 +515,7 @@ class Book(Follower):
 
     def _commits_now(self) -> Commits:
         if self._commits is None:
-            raise EarmarkError("earmark.open makes a book that lasts; Matcher() is one in memory")
+            raise EarmarkError("earmark.open makes a durable book; Matcher() is in memory")
         return self._commits
 
     def backup(self, path: str | os.PathLike[str]) -> None:
@@ -529,17 +550,13 @@ def _check_options(
 ) -> Matcher | None:
     """Raise where options are wrong; returns a matcher that has those of a new book, None where there is a book."""
     if folders.is_book(root):
-        _refuse_options(new, "a book that exists")
         if index is not None:
             Matcher(index, index_options=index_options)
+        if any(value is not None for value in new.values()) and not folders.has_journal(root):
+            opening.refuse_others(root, new, saving.load(root, None, True, None)[0].schema)
         return None
     given = {name: value for name, value in new.items() if value is not None}
     return Matcher(index or DEFAULT_INDEX, index_options=index_options, **given)
-
-
-def _refuse_options(new: Mapping[str, Any], what: str) -> None:
-    if given := [name for name, value in new.items() if value is not None]:
-        raise EarmarkError(f"{given[0]} is for a new book; {what} has its own")
 
 
 def _check_number(change: Any, purpose: str) -> None:

@@ -119,6 +119,9 @@ class TooManyAnswers(EarmarkError):
 class TableError(EarmarkError):
     """A saved table that cannot be opened: truncated, corrupt, foreign, or of another format."""
 
+    is_damage = False
+    """Whether something is missing, or is not what was written."""
+
 
 def refuse(problems: Sequence[EarmarkError]) -> None:
     """Raise what is wrong with a batch of subscriptions, if anything: one problem as it is, several as one error."""

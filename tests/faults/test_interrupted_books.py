@@ -1,4 +1,4 @@
-"""An interruption at any line of a change of a book that lasts: it has happened, in memory and in the journal, or in
+"""An interruption at any line of a change of a durable book: it has happened, in memory and in the journal, or in
 neither; and the next change is neither lost nor refused.
 
 The lines are those on the way from a call to the journal; those that make the next version are in

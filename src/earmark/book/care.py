@@ -120,6 +120,8 @@ def _check_journal(root: Path, journal: Journal, versions: dict[int, _Checked]) 
         if (root / marks.HEAD).exists():
             with closing(Mark(root, writable=False)) as mark:
                 opening.check_mark(root, journal, mark, warn=False)
+        else:
+            yield f"{str(root)!r} has no {marks.HEAD}, which tells when the journal is cut; `earmark repair` writes it"
         stated = {checked.change: number for number, checked in versions.items()}
         walk = _Walk(journal)
         for number in walk.numbers():
@@ -264,6 +266,8 @@ def _repair(root: Path) -> list[str]:
         else:
             _replace_journal(root, site)
         folders.write_manifest(root, folders.OF_JOURNAL, str(facts["book"]))
+        if not (root / marks.HEAD).exists():
+            done.append(f"{marks.HEAD} was written again, with change {last:,}")
         marks.reset(root, last)
         _rebuild(root, facts, done)
     finally:

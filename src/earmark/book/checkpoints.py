@@ -15,7 +15,6 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from earmark.book import folder as folders
@@ -41,13 +40,21 @@ State = tuple[Version, int, int]
 class Checkpoints:
     """Makes the checkpoints of a book.
 
-    `current` gives what is published; `one` makes one segment of all; `writing` is the writers' lock.
+    `journal` is the writer's connection; `current` gives what is published; `one` makes one segment of all; `writing`
+    is the writers' lock.
     """
 
     def __init__(
-        self, root: Path, index: str, shelf: Shelf, current: Callable[[], State], one: Callable[[], None], writing: Any
+        self,
+        journal: Journal,
+        index: str,
+        shelf: Shelf,
+        current: Callable[[], State],
+        one: Callable[[], None],
+        writing: Any,
     ) -> None:
-        self._root = root
+        self._journal = journal
+        self._root = journal.root
         self._index = index
         self._current = current
         self._make_one = one
@@ -150,6 +157,7 @@ class Checkpoints:
 
     def _flush(self) -> None:
         """Flush the journal, since a checkpoint must not be ahead of it, and fold its WAL."""
+        self._journal.check_in_place()
         journal = Journal.open(self._root)
         try:
             journal.flush()

@@ -1,6 +1,6 @@
 """How is a book copied while others write to it, and how much of the disk does it take?
 
-The newest checkpoint is copied first, then the journal, which has at least as much.
+The newest checkpoint is copied first, then the journal, which has at least as much. HEAD is written for the copy.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from earmark.book import folder as folders
-from earmark.book import opening
+from earmark.book import marks, opening
 from earmark.book.journal import FILES, JOURNAL, Journal
 from earmark.errors import TableError
 
@@ -82,7 +82,7 @@ def _copy_journal(root: Path, site: Path) -> bool:
         return True
     journal = Journal.open(root, readonly=True)
     try:
-        journal.copy_to(site / JOURNAL)
+        marks.reset(site, journal.copy_to(site / JOURNAL))
         journal.refresh_facts()
         if opening.oldest(journal) == 0 or not (site / folders.CURRENT).exists():
             return True

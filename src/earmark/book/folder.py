@@ -42,7 +42,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from earmark.book import journal, marks
-from earmark.book.segments import Record, digest
+from earmark.book.segments import Record, damage, digest
 from earmark.errors import EarmarkError, TableError, require
 from earmark.segment.segment import DAMAGE
 
@@ -127,6 +127,7 @@ def replace_record(file: Path, record: dict[str, Any]) -> None:
 @contextmanager
 def guarded(root: Path, what: str | int) -> Iterator[None]:
     """Inside, whatever is wrong with files is one sentence about `what`: a file, or the number of a version."""
+    error: Callable[[str], TableError] = TableError
     try:
         yield
     except TableError:
@@ -134,10 +135,10 @@ def guarded(root: Path, what: str | int) -> Iterator[None]:
     except OSError as problem:
         reason = f"cannot be read: {problem.strerror or problem}"
     except (EarmarkError, *DAMAGE) as problem:
-        reason = f"is damaged: {str(problem) or type(problem).__name__}"
+        error, reason = damage, f"is damaged: {str(problem) or type(problem).__name__}"
     else:
         return
-    raise TableError(f"{what if isinstance(what, str) else f'version {what}'} of {str(root)!r} {reason}") from None
+    raise error(f"{what if isinstance(what, str) else f'version {what}'} of {str(root)!r} {reason}") from None
 
 
 def flush_folder(folder: Path) -> None:
@@ -270,10 +271,10 @@ def read_record(root: Path, number: int, checksum: str | None = None) -> dict[st
     if file.is_symlink() or not file.is_file():
         there = ", ".join(map(str, version_numbers(root))) or "none"
         gone = " any more: it was removed, by retain or a later save" if number < _current(root)[0] else ""
-        raise TableError(f"the book {str(root)!r} has no version {number}{gone}; there are {there}")
+        raise damage(f"the book {str(root)!r} has no version {number}{gone}; there are {there}")
     record = _read_sealed(root, file, f"version {number}")
     if record.get("version") != number or checksum not in (None, record["checksum"]):
-        raise TableError(f"version {number} of {str(root)!r} is damaged: its record is not the one published")
+        raise damage(f"version {number} of {str(root)!r} is damaged: its record is not the one published")
     return record
 
 
@@ -283,9 +284,13 @@ def newest(root: Path, version: int | None, read: Callable[[dict[str, Any]], T])
         number, checksum = _current(root) if version is None else (version, None)
         try:
             return read(read_record(root, number, checksum))
-        except TableError:
-            if version is not None or attempt + 1 == _ATTEMPTS or _current(root)[1] == checksum:
+        except TableError as problem:
+            if version is not None:
                 raise
+            if attempt + 1 == _ATTEMPTS or _current(root)[1] == checksum:
+                if not problem.is_damage or not has_journal(root):
+                    raise
+                raise damage(f"{problem}; `earmark repair` makes it again from the journal") from None
     raise AssertionError("unreachable")
 
 

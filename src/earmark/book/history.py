@@ -35,7 +35,7 @@ from earmark.keys.schema import Schema
 from earmark.segment.builder import Subscription
 from earmark.segment.ids import Id
 
-ERASE = "erase"
+ERASE, RETAIN = "erase", "retain"
 States: TypeAlias = dict[Id, list[State | None]]
 """By id, the state before and after."""
 
@@ -193,6 +193,25 @@ def diff(journal: Journal, one: int, other: int, schema: Schema) -> list[Differe
     check_kept(journal, low)
     found = differences(net(journal, low, high, schema))
     return found if one <= other else [Difference(d.id, d.after, d.before) for d in found]
+
+
+def undoable(journal: Journal, number: int) -> Stored:
+    """A change that can be undone, or an error that says why it cannot."""
+    stored = journal.change(number_of(journal, number))
+    oldest = journal.change(journal.first)
+    if number == 0:
+        reason = "there is no change 0"
+    elif number <= journal.first and oldest is not None and oldest.kind == RETAIN:
+        reason = f"it was forgotten by `retain`; changes after {journal.first} can be"
+    elif stored is None:
+        raise JournalError(f"the journal of {str(journal.root)!r} is damaged: change {number} is missing")
+    elif stored.kind == ERASE:
+        reason = "it erased a subscription, of which nothing is left"
+    elif stored.kind in STARTS:
+        reason = f"it is what the book was when its history began (its kind is {stored.kind!r})"
+    else:
+        return stored
+    raise EarmarkError(f"change {number} cannot be undone: {reason}")
 
 
 def inverse(journal: Journal, change: Stored) -> list[Part]:

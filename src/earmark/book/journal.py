@@ -226,8 +226,16 @@ class Journal:
 
     @property
     def is_replaced(self) -> bool:
-        """Whether there is another journal now in the place of the one that this is a connection to."""
+        """Whether the file that this is a connection to is no longer in its place: moved, removed or replaced."""
         return self._file != _identity(self.root)
+
+    def check_in_place(self) -> None:
+        """Raise where the folder was moved, removed or replaced: what is written to an open file is lost with it."""
+        if self.is_replaced:
+            raise JournalError(
+                f"the journal of {str(self.root)!r} was moved, removed or replaced since the book was opened, so "
+                "nothing more is written to it: close the book, and open it again where it is now"
+            )
 
     @property
     def is_outdated(self) -> bool:
@@ -276,6 +284,7 @@ class Journal:
             connection = self._connection
             try:
                 self._begin("BEGIN IMMEDIATE")
+                self.check_in_place()
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
@@ -335,8 +344,7 @@ class Journal:
     def last(self) -> int:
         """The number of the newest change; 0 where there is none."""
         with _guarded(self.root, "read"):
-            (number,) = self._connection.execute("SELECT MAX(number) FROM changes").fetchone()
-            return int(number or 0)
+            return _last(self._connection)
 
     def change(self, number: int) -> Stored | None:
         """One change."""
@@ -412,13 +420,14 @@ class Journal:
                 found.append(str(problem))
         return [] if found == ["ok"] else found
 
-    def copy_to(self, file: Path) -> None:
-        """A copy of the journal as it is now, while others write."""
+    def copy_to(self, file: Path) -> int:
+        """Copy the journal as it is now, while others write; returns the number of the copy's last change."""
         with _guarded(self.root, "copied"):
             target = connect(file, "rwc")
             try:
                 self._connection.backup(target)
                 target.execute("PRAGMA journal_mode = WAL")
+                return _last(target)
             finally:
                 target.close()
 
@@ -481,6 +490,11 @@ def connect(file: Path, mode: str) -> Any:
         timeout=PATIENCE / 1000,
         cached_statements=64,
     )
+
+
+def _last(connection: Any) -> int:
+    (number,) = connection.execute("SELECT MAX(number) FROM changes").fetchone()
+    return int(number or 0)
 
 
 def _checked(row: Any, expected: int) -> Stored:

@@ -21,7 +21,7 @@ from earmark.book import folder as folders
 from earmark.book import saving
 from earmark.book.history import check_text
 from earmark.book.journal import FILES, Journal, JournalError, entry, is_begun
-from earmark.book.marks import HEAD, Mark, WriterLock
+from earmark.book.marks import HEAD, Mark, WriterLock, reset
 from earmark.book.replay import empty, replayed
 from earmark.book.rows import ADDED, Part, part_of_types, tables_of
 from earmark.book.saving import Shelf
@@ -106,6 +106,7 @@ def _begin(
         if parts:
             journal.append([entry(1, time.time_ns() // 1000, author, message, kind, parts)])
         folders.write_manifest(root, folders.OF_JOURNAL, book)
+        reset(root, journal.last())  # now, since before that it would be taken for the mark of a lost journal
     except BaseException:
         journal.close()
         raise
@@ -198,3 +199,26 @@ def check_same_book(root: Path, journal: Journal) -> None:
     """Raise where the journal is that of another book."""
     if journal.facts["book"] != folders.read_manifest(root)["book"]:
         raise EarmarkError(f"the journal in {str(root)!r} is that of another book")
+
+
+def refuse_others(root: Path, new: Mapping[str, Any], schema: Schema) -> None:
+    """Raise where options are not what the book in a folder has; attributes that are not named may be there too."""
+    given = {name: value for name, value in new.items() if value is not None}
+    wanted = Schema(given.get("zone", "UTC"))
+    wanted.declare(given.get("attributes", {}))
+    nan = "null" if schema.nan_is_null else "value"
+    has = {"zone": schema.zone_name, "strict": schema.strict, "nan": nan, "time": schema.time}
+    for name, value in given.items():
+        if name in has and value != has[name]:
+            raise EarmarkError(f"{str(root)!r} has {name}={has[name]!r}, which stays as it is, got {name}={value!r}")
+    for name, type_ in ((one.name, one.type) for one in wanted):
+        known = schema.by_name.get(name)
+        differs = f"attribute {name!r} was given as {type_}, but {str(root)!r} has"
+        if known is None:
+            raise EarmarkError(f"{differs} no such attribute: declare() adds it")
+        if known.type is not None and str(known.type) != str(type_):
+            raise EarmarkError(f"{differs} it as {known.type}: retype() changes it")
+        if not known.declared:
+            raise EarmarkError(
+                f"{differs} it as {known.type or 'one without a type'}, not declared: declare() fixes it"
+            )

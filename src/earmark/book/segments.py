@@ -215,9 +215,16 @@ def _opened(file: Path) -> int:
     return descriptor
 
 
+def damage(text: str) -> TableError:
+    """The error that something of a book is missing, or is not what was written."""
+    error = TableError(text)
+    error.is_damage = True
+    return error
+
+
 def missing(file: Path) -> TableError:
     """What to say of a file that is not there, or is a link or a folder."""
-    return TableError(f"{str(file.parent)!r} lacks its file {file.name}")
+    return damage(f"{str(file.parent)!r} lacks its file {file.name}")
 
 
 def _directory(name: str, kind: str, content: Any, entry: Record | None) -> tuple[dict[str, Any], int, str]:
@@ -423,7 +430,7 @@ def restored(
         index.plan = Plan.of(plan) if plan is not None else None
         return index
     except (EarmarkError, *DAMAGE) as problem:
-        raise TableError(f"the index {name!r} is damaged: {str(problem) or type(problem).__name__}") from None
+        raise damage(f"the index {name!r} is damaged: {str(problem) or type(problem).__name__}") from None
 
 
 def read_whole(file: Path, *, in_place: bool = False) -> tuple[Segment, dict[str, Any], dict[str, NDArray[Any]]]:

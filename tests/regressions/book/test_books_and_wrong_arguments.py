@@ -57,7 +57,7 @@ def test_a_book_that_is_not_made(options: dict[str, Any], tmp_path: Path) -> Non
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("options", [{"index": "nope"}, {"zone": "UTC"}])
+@pytest.mark.parametrize("options", [{"index": "nope"}, {"zone": "Europe/Oslo"}])
 def test_a_saved_book_that_is_not_opened(options: dict[str, Any], tmp_path: Path) -> None:
     m = Matcher("scan")
     m.add("x", "a > 1")

@@ -1,4 +1,4 @@
-"""Books that last: what was changed is there when the folder is opened again, and in readers that follow."""
+"""Durable books: what was changed is there when the folder is opened again, and in readers that follow."""
 
 from __future__ import annotations
 
@@ -328,7 +328,9 @@ def test_a_saved_book_goes_on(tmp_path: Path) -> None:
         assert book.as_of(1).ids() == ["a", "b"]
     with earmark.open(tmp_path / "b") as book:
         assert book.ids() == ["a", "b", "c"]
-        with pytest.raises(EarmarkError, match="change 1 cannot be undone: its kind is 'import'"):
+        with pytest.raises(
+            EarmarkError, match="change 1 cannot be undone: it is what the book was when its history began"
+        ):
             book.undo(1)
 
 
@@ -360,8 +362,28 @@ def test_wrong_arguments(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="is not an earmark book; it is not overwritten"):
         earmark.open(tmp_path / "c")
     filled(tmp_path / "b").close()
-    with pytest.raises(EarmarkError, match="zone is for a new book; a book that exists has its own"):
-        earmark.open(tmp_path / "b", zone="UTC")
+    with pytest.raises(EarmarkError, match="has zone='UTC', which stays as it is, got zone='Europe/Oslo'"):
+        earmark.open(tmp_path / "b", zone="Europe/Oslo")
+
+
+def test_a_call_of_the_book_inside_a_block_is_a_change_of_its_own(tmp_path: Path) -> None:
+    def failing(m: Book) -> None:
+        with m.change(message="block") as c:
+            c.add("inside", "age > 3")
+            m.add("outside", "age > 4")
+            assert m.ids() == ["outside"] and "outside" not in c
+            raise RuntimeError
+
+    with earmark.open(tmp_path / "b", index="scan") as m:
+        with pytest.raises(RuntimeError):
+            failing(m)
+        assert m.ids() == ["outside"]
+        with m.change(message="block") as c:
+            c.add("inside", "age > 3")
+            m.add("another", "age > 4")
+        assert [(one.kind, one.message) for one in m.changes()] == [("add", None), ("add", None), ("add", "block")]
+    with earmark.open(tmp_path / "b", readonly=True) as m:
+        assert sorted(m.ids()) == ["another", "inside", "outside"]
 
 
 def test_closed(tmp_path: Path) -> None:
