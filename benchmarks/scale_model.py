@@ -265,7 +265,7 @@ def page_of(
         ]
         for s in samples
     ]
-    header = ["subscriptions", "shards", "k", "shards met", "covers met", "matches", "µs to route", "µs per event"]
+    header = ["subscriptions", "shards", "k", "shards met", "covers met", "µs to route", "matches", "µs per event"]
     predicted = ["", "µs per event", "cores always busy", "core-hours per day", "µs by term"]
     parts = [machine_line(result.machine), table(header, measurements), "\n".join(f"* {line}" for line in said), asked]
     return "\n\n".join([*parts, table(predicted, [one.rows(day) for one in predictions])])
