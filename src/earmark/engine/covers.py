@@ -48,9 +48,9 @@ MEMBERS = 6
 """Clauses for which a shard has about one cover."""
 FEWEST, MOST = 64, 1 << 14
 """The fewest and the most covers of a shard that keeps events away."""
-SMALL, PAIR = 1_024, 2
-"""A shard of at most SMALL clauses has a cover for each PAIR of them, even if the finer covers gain little: they cost
-little beside the fixed cost of searching in a shard."""
+SMALL = 1_024
+"""A shard of at most this many clauses has a cover for each, even if covers so fine gain little: they cost little
+beside the fixed cost of searching in a shard."""
 _PRESENCE = 2.0
 """An event has more attributes than the subscriptions it matches."""
 MANY = 32
@@ -359,7 +359,7 @@ def covers_of(table: SegmentArrays, events: EventArrays | None = None, most: int
         events = None
     tried = [grouping.covers()]
     if most is None and clauses <= SMALL:
-        grouping.split_to(max(clauses // PAIR, FEWEST))
+        grouping.split_to(clauses)
         return _enough([*tried, grouping.covers()], events)
     most = most or usual(clauses)
     count, before = FEWEST, 1.0
