@@ -472,7 +472,7 @@ def drawn(cells: Sequence[Cell], folder: Path) -> None:
     policies = [*dict.fromkeys(cell.policy for cell in main)]
     panels: dict[str, list[float]] = {}
     for workload in dict.fromkeys(cell.workload for cell in main):
-        for what, figure in (("control MB", "control_bytes"), ("entries", "entries")):
+        for what, figure in (("control bytes", "control_bytes"), ("entries", "entries")):
             values = [
                 sum(getattr(c, figure) for c in main if (c.workload, c.policy) == (workload, p)) for p in policies
             ]
