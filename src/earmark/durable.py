@@ -211,6 +211,7 @@ class Book(Follower):
         made = cls(index or saved, index_options=options)
         made._start(made._with_own_index(state.version, saved))
         made.path, made._journal, made._number, made._is_mapped = root, None, state.number, mmap
+        made._book = state.shelf.book
         made._follows_journal = journal is not None
         made._known = made._version, state.number
         made._process, made._reading_journal = os.getpid(), remade_lock()
@@ -520,7 +521,9 @@ class Book(Follower):
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the book with its history to a new folder, as it is at some moment of the call, while others write."""
+        folders.check_same(self.path, self._book)
         if self._lock is not None and self._lock.is_held and not self._is_over:
+            self._check_writable()
             self._checkpoints.make()
         copying.backup(self.path, path)
 

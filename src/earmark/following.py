@@ -66,6 +66,9 @@ class Follower(LookBack):
     def refresh(self) -> int:
         """Take what the writing process has committed since; returns the number of the last change."""
         with self._writing:
+            book = str(folders.read_manifest(self.path)["book"])
+            if book != self._book:  # another one is in its place, as after a repair that had no journal to go by
+                self._book, self._is_behind = book, True
             if self._follows_journal != has_readable_journal(self.path):
                 self._follow_another()
             if self._follows_journal:

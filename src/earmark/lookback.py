@@ -39,6 +39,8 @@ class LookBack(Matcher):
 
     path: Path
     """The folder."""
+    _book: str
+    """The name that the book gave itself when it was made."""
     _journal: Journal | None
     """A connection to read the journal with, once it was needed."""
     _follows_journal: bool
@@ -137,6 +139,7 @@ class LookBack(Matcher):
             if self._journal is not None and self._journal.is_outdated:
                 self._close_journal()
             if self._journal is None:
+                folders.check_same(self.path, self._book)
                 self._journal = Journal.open(self.path, readonly=True)
             else:
                 self._journal.refresh_facts()

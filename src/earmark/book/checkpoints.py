@@ -129,6 +129,7 @@ class Checkpoints:
             if self.shelf.change != number:
                 self._flush()
                 saving.check(version, self.shelf, living=False)
+                self._journal.check_in_place()  # again, since checking takes long
                 self.shelf = saving.save(self._root, version, self._index, self.shelf, number, self._writing)
                 self._rows = rows
                 saving.load(self._root, None, True, None, checkpoint=True)  # this host has seen it now
@@ -141,9 +142,11 @@ class Checkpoints:
             version, number, rows = self._current_of_one_generation()
             self._flush()
             shelf = Shelf(self.shelf.book)
+            self._journal.check_in_place()
             self.shelf = saving.save(self._root, version, self._index, shelf, number, self._writing)
             self._rows = rows
             with folders.alone_with(self._root):
+                self._journal.check_in_place()
                 folders.remove_others(self._root, set())
 
     def _current_of_one_generation(self) -> State:

@@ -198,6 +198,14 @@ def read_manifest(root: Path) -> dict[str, Any]:
     return _read_sealed(root, file, MANIFEST)
 
 
+def check_same(root: Path, book: str) -> None:
+    """Raise where there is another book now in the place of the one of this name."""
+    if read_manifest(root)["book"] != book:
+        raise TableError(
+            f"{str(root)!r} is another book than the one that was opened; open that one again where it is now"
+        )
+
+
 def refuse_remains(root: Path) -> None:
     """Raise where a folder has a book that cannot be read: of an older format, or without its manifest."""
     if not root.is_dir():

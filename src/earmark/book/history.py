@@ -227,6 +227,8 @@ def inverse(journal: Journal, change: Stored) -> list[Part]:
             raise EarmarkError(
                 f"change {change.number} gave types to attributes, which is not undone; retype() gives them others"
             )
+    if not change.rows:
+        raise EarmarkError(f"change {change.number} cannot be undone: all that it changed was erased since")
     return parts
 
 

@@ -72,3 +72,16 @@ def test_by_a_reader(folder: Path, change: Callable[[Book], object]) -> None:
         with pytest.raises(EarmarkError, match=READONLY):
             change(m)
         assert m.last_change == 6 and len(m) == 6
+
+
+def test_undo_of_what_was_erased_since(tmp_path: Path) -> None:
+    """It added a change to the history that changed nothing."""
+    with earmark.open(tmp_path / "b", index="scan") as m:
+        m.add("a", "age > 3")
+        m.add_many([("b", "age > 4"), ("c", "age > 5")])
+        m.erase("a")
+        m.erase("b")
+        with pytest.raises(EarmarkError, match="change 1 cannot be undone: all that it changed was erased since"):
+            m.undo(1)
+        m.undo(2)
+        assert (m.ids(), m.last_change) == ([], 5)
