@@ -41,9 +41,9 @@ _search = options.together(
 )
 
 
-def _run(asked: dict[str, Any], engine: str, given: dict[str, Any]) -> None:
-    """Search with the chosen engine; `asked` are the arguments of the search itself."""
-    asked = {name: value or None for name, value in asked.items()}
+def _run(asked: dict[str, Any], at: str | None, engine: str, given: dict[str, Any]) -> None:
+    """Search with the chosen engine; `asked` and `at` are the arguments of the search itself."""
+    asked = {name: value or None for name, value in asked.items()} | {"at": at}  # an empty `at` is a wrong one
     threads = given.pop("threads")
     if engine == "spark":
         if given["reading"].as_of is not None:
@@ -90,7 +90,7 @@ def match(scope: dict[str, str], at: str | None, engine: str, **given: Any) -> N
       earmark match ads.csv visitors.csv.gz --attribute 'price=decimal(9,2)' --json
       tail -1000 visitors.jsonl | earmark match ads.csv - --format jsonl
     """
-    _run({"scope": scope, "at": at}, engine, given)
+    _run({"scope": scope}, at, engine, given)
 
 
 @click.command("top-k", short_help="Find the k best subscriptions for each event.")
@@ -111,7 +111,7 @@ def top_k(k: int, mode: str, weights: dict[str, float], scope: dict[str, str], a
       earmark top-k ads.csv visitors.parquet -k 5 -o best.csv
       earmark top-k ads.csv visitors.jsonl --mode relaxed --weight age=2 --json
     """
-    _run({"k": k, "mode": mode, "weights": weights, "scope": scope, "at": at}, given.pop("engine"), given)
+    _run({"k": k, "mode": mode, "weights": weights, "scope": scope}, at, given.pop("engine"), given)
 
 
 @click.command(short_help="Explain why a subscription matches an event, or not.")
