@@ -42,8 +42,11 @@ _search = options.together(
 
 
 def _run(asked: dict[str, Any], at: str | None, engine: str, given: dict[str, Any]) -> None:
-    """Search with the chosen engine; `asked` and `at` are the arguments of the search itself."""
-    asked = {name: value or None for name, value in asked.items()} | {"at": at}  # an empty `at` is a wrong one
+    """Search with the chosen engine; `asked` and `at` are the arguments of the search itself.
+
+    What is empty among `asked` was not given; an empty `at` is a wrong one.
+    """
+    asked = {name: value or None for name, value in asked.items()}
     threads = given.pop("threads")
     if engine == "spark":
         if given["reading"].as_of is not None:
@@ -55,7 +58,7 @@ def _run(asked: dict[str, Any], at: str | None, engine: str, given: dict[str, An
             raise EarmarkError(f"--on-error and --reject are for the local engine; {why}")
         from earmark.cli.spark import run_on_spark
 
-        run_on_spark(**asked, **given)
+        run_on_spark(**asked, at=at, **given)
         return
     for name in ("master", "conf"):
         if click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE:
@@ -65,7 +68,7 @@ def _run(asked: dict[str, Any], at: str | None, engine: str, given: dict[str, An
     from earmark.matcher import Matcher
 
     search = partial(Matcher.top_k_many if "k" in asked else Matcher.match_many, threads=threads, **asked)
-    run(search, weights=asked.get("weights") or (), **given)
+    run(search, weights=asked.get("weights") or (), at=at, **given)
 
 
 @click.command(short_help="Find all subscriptions that each event matches.")
@@ -188,8 +191,8 @@ def backtest(sources: tuple[str, ...], condition: str | None, at: str | None, **
     from earmark.matcher import Matcher
 
     subscriptions = sources[0] if condition is None else None
-    search = partial(Matcher.match_many, at=at)
-    run(search, subscriptions=subscriptions, condition=condition or "", events=sources[-1], **given)
+    condition = condition or ""
+    run(Matcher.match_many, subscriptions=subscriptions, condition=condition, events=sources[-1], at=at, **given)
 
 
 _COLUMNS = "Event column to keep. May be repeated.  [default: all]"
