@@ -178,7 +178,7 @@ def add(
       earmark book add ads.book ad-17 "age BETWEEN 22 AND 36" --message 'spring' --author ana
       earmark book add ads.book ad-17 "age BETWEEN 22 AND 40" --replace --tag tenant=acme
     """
-    fields: dict[str, Any] = {name: value for name, value in given.items() if value}
+    fields: dict[str, Any] = {name: value for name, value in given.items() if value or value == ""}  # a wrong moment
     with _opened(book) as m, _worded(_by_id), m.change(author=author, message=message) as change:
         (change.upsert if replace else change.add)(_key(m, id), condition, **fields)
 

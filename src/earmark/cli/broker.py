@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from earmark.cli import options
-from earmark.cli.shown import printable
+from earmark.cli.shown import one_json, printable
 from earmark.errors import EarmarkError
 from earmark.language.words import counted
 
@@ -265,7 +265,7 @@ def status(address: str, as_json: bool, token_file: str | None, tls_ca: str | No
     from earmark.overlay import ask_status
 
     found = asyncio.run(ask_status(address, **_access(address, token_file, tls_ca, allow_remote)))
-    click.echo(json.dumps(found, ensure_ascii=False) if as_json else printable(_report(found), keep="\n"))
+    click.echo(one_json(found) if as_json else printable(_report(found), keep="\n"))
 
 
 @broker.command(short_help="Let a running broker forget a neighbour that has left for good.")

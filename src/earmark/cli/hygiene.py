@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import time
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from earmark.cli import options
-from earmark.cli.shown import printable
+from earmark.cli.shown import one_json, printable
 from earmark.errors import EarmarkError
 from earmark.language.words import counted
 
@@ -50,9 +49,7 @@ def audit(subscriptions: str, as_json: bool, output: str | None, shown: int, rea
     findings = load(subscriptions, reading)[0].audit()
     if output is not None:
         write_tables(iter([findings.to_arrow()]), output)
-    click.echo(
-        json.dumps(findings.to_dict(), ensure_ascii=False) if as_json else printable(findings.report(shown), keep="\n")
-    )
+    click.echo(one_json(findings.to_dict()) if as_json else printable(findings.report(shown), keep="\n"))
 
 
 def _share(ctx: click.Context, param: click.Parameter, text: str) -> float:
@@ -120,7 +117,7 @@ def merge(
     if as_json and output is not None:
         seconds = {"load_seconds": loading, "merge_seconds": time.perf_counter() - begun}
         rounded = {name: round(value, 3) for name, value in seconds.items()}
-        click.echo(json.dumps({**_figures(result), **rounded, "output": output}, ensure_ascii=False))
+        click.echo(one_json({**_figures(result), **rounded, "output": output}))
     elif not as_json:
         click.echo("\n".join(_report(result)), err=output is None)
 

@@ -41,8 +41,11 @@ _search = options.together(
 )
 
 
-def _run(asked: dict[str, Any], engine: str, given: dict[str, Any]) -> None:
-    """Search with the chosen engine; `asked` are the arguments of the search itself."""
+def _run(asked: dict[str, Any], at: str | None, engine: str, given: dict[str, Any]) -> None:
+    """Search with the chosen engine; `asked` and `at` are the arguments of the search itself.
+
+    What is empty among `asked` was not given; an empty `at` is a wrong one.
+    """
     asked = {name: value or None for name, value in asked.items()}
     threads = given.pop("threads")
     if engine == "spark":
@@ -55,7 +58,7 @@ def _run(asked: dict[str, Any], engine: str, given: dict[str, Any]) -> None:
             raise EarmarkError(f"--on-error and --reject are for the local engine; {why}")
         from earmark.cli.spark import run_on_spark
 
-        run_on_spark(**asked, **given)
+        run_on_spark(**asked, at=at, **given)
         return
     for name in ("master", "conf"):
         if click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE:
@@ -65,7 +68,7 @@ def _run(asked: dict[str, Any], engine: str, given: dict[str, Any]) -> None:
     from earmark.matcher import Matcher
 
     search = partial(Matcher.top_k_many if "k" in asked else Matcher.match_many, threads=threads, **asked)
-    run(search, weights=asked.get("weights") or (), **given)
+    run(search, weights=asked.get("weights") or (), at=at, **given)
 
 
 @click.command(short_help="Find all subscriptions that each event matches.")
@@ -90,7 +93,7 @@ def match(scope: dict[str, str], at: str | None, engine: str, **given: Any) -> N
       earmark match ads.csv visitors.csv.gz --attribute 'price=decimal(9,2)' --json
       tail -1000 visitors.jsonl | earmark match ads.csv - --format jsonl
     """
-    _run({"scope": scope, "at": at}, engine, given)
+    _run({"scope": scope}, at, engine, given)
 
 
 @click.command("top-k", short_help="Find the k best subscriptions for each event.")
@@ -111,7 +114,7 @@ def top_k(k: int, mode: str, weights: dict[str, float], scope: dict[str, str], a
       earmark top-k ads.csv visitors.parquet -k 5 -o best.csv
       earmark top-k ads.csv visitors.jsonl --mode relaxed --weight age=2 --json
     """
-    _run({"k": k, "mode": mode, "weights": weights, "scope": scope, "at": at}, given.pop("engine"), given)
+    _run({"k": k, "mode": mode, "weights": weights, "scope": scope}, at, given.pop("engine"), given)
 
 
 @click.command(short_help="Explain why a subscription matches an event, or not.")
@@ -188,8 +191,8 @@ def backtest(sources: tuple[str, ...], condition: str | None, at: str | None, **
     from earmark.matcher import Matcher
 
     subscriptions = sources[0] if condition is None else None
-    search = partial(Matcher.match_many, at=at)
-    run(search, subscriptions=subscriptions, condition=condition or "", events=sources[-1], **given)
+    condition = condition or ""
+    run(Matcher.match_many, subscriptions=subscriptions, condition=condition, events=sources[-1], at=at, **given)
 
 
 _COLUMNS = "Event column to keep. May be repeated.  [default: all]"

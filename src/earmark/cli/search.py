@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import click
@@ -33,6 +34,7 @@ from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.events.frames import encode_many
 from earmark.events.mappings import Reject
+from earmark.events.moments import check_moment
 from earmark.flat.arrays import I64, frozen
 from earmark.keys.schema import Schema
 from earmark.language.words import counted
@@ -62,22 +64,26 @@ def run(
     as_json: bool,
     reading: Reading,
     rejects: Rejects,
+    at: str | None,
     weights: Iterable[str] = (),
     condition: str = "",
     sample: int | None = None,
 ) -> None:
     """Search all events, and write the results to a file or to stdout.
 
-    `weights` names attributes that must exist. Without `subscriptions`, `condition` is the only one. With `sample`, the
-    results are one row per subscription: how often it matches, and that many of the events.
+    `at` is when all events happened; without it, they tell, or it is now. `weights` names attributes that must exist.
+    Without `subscriptions`, `condition` is the only one. With `sample`, the results are one row per subscription: how
+    often it matches, and that many of the events.
     """
     inputs = [events] if subscriptions is None else [subscriptions, events]
     reading.check(*inputs, output=output)
     rejects.check(inputs, output)
     source = reading.source(events)
     matcher, loading = load(subscriptions, reading, condition)
+    if at is not None:
+        check_moment(matcher._version.schema, at)  # here, since what a search refuses is said to be of the events
     begun = time.perf_counter()
-    searched = EventSearch(matcher, source, search, event_id, rejects)
+    searched = EventSearch(matcher, source, partial(search, at=at), event_id, rejects)
     for name in weights:
         if name not in searched.kinds:
             raise EarmarkError(f"--weight names {name!r}, which no subscription uses")

@@ -1,12 +1,14 @@
 """How commands print what users wrote: subscriptions, their changes, times; nothing of it can command a terminal.
 
 Fields are printed as options take them: tags `tenant=acme`, times `2026-03-01T12:00:00Z`. What anybody may have written
-into a book, such as an id or a message, goes through `printable`. JSON has the same fields, escaped as JSON does.
+into a book, such as an id or a message, goes through `printable`. JSON has the same fields, escaped as JSON does; where
+it is data for a program, through `one_json`, only on a terminal.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +34,12 @@ def printable(text: str, *, keep: str = "") -> str:
 def printable_json(text: str) -> str:
     """Return lines of JSON with such characters as escapes of JSON, so that it means the same."""
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+
+
+def one_json(value: Any) -> str:
+    """Return one value as a line of JSON for stdout: for a pipe as it is, for a terminal with such escapes."""
+    text = json.dumps(value, ensure_ascii=False)
+    return printable_json(text) if sys.stdout.isatty() else text
 
 
 def iso(moment: datetime) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -12,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from earmark.cli import options
+from earmark.cli.shown import one_json
 from earmark.errors import EarmarkError
 from earmark.tabular.source import READABLE, format_of
 
@@ -107,7 +107,7 @@ def simulate(policies: str, as_json: bool, plot: str | None, record: str | None,
         if not as_json:
             click.echo(summary(reports[-1]) + "\n")
     if as_json:
-        click.echo(json.dumps({"runs": [report.as_json() for report in reports]}, ensure_ascii=False))
+        click.echo(one_json({"runs": [report.as_json() for report in reports]}))
     elif len(reports) > 1:
         click.echo(comparison(reports))
     if compiling:
