@@ -444,9 +444,8 @@ def page(cells: Sequence[Cell], claims: Sequence[Claim], machine: str, command: 
 
 def _delivered(cells: Sequence[Cell]) -> str:
     exact = sum(cell.exact for cell in cells)
-    return (
-        f"{'All' if exact == len(cells) else exact} of {len(cells)} runs delivered exactly what one central scan says."
-    )
+    runs = f"All {exact}" if exact == len(cells) else f"{exact} of {len(cells)}"
+    return f"{runs} runs delivered exactly what one central scan says."
 
 
 def _table(cells: Sequence[Cell]) -> list[str]:
